@@ -341,6 +341,7 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
     let readiness = configuration.settings.readiness.clone();
     let admin = args.admin.bind().await?;
     let gauges = Gauges::default();
+    let store = store_kind(&configuration.plan);
     let _admin = admin.map(|port| port.serve(readiness, gauges.clone()));
     let injector = if configuration.wait {
         tokio::select! {
@@ -379,7 +380,7 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
         tokio::spawn(ledger::memory::watch(store))
     });
     let console = console.map(|listener| {
-        let mut settings = console_of(&configuration.settings, &injector, None);
+        let mut settings = console_of(&configuration.settings, &injector, store, None);
         settings.oidc = configuration.oidc;
         settings.is_behind_tls = configuration.is_behind_tls;
         console_args::serve(listener, settings)
@@ -420,6 +421,7 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
 pub(super) fn console_of(
     settings: &Settings,
     injector: &Injector,
+    store: console::StoreKind,
     link: Option<console::Link>,
 ) -> console::Settings {
     let info = injector.store().info();
@@ -430,13 +432,24 @@ pub(super) fn console_of(
         readiness: settings.readiness.clone(),
         about: console::About {
             store_id: info.store_id.clone(),
-            promise: promise(info.durability),
+            store,
+            durability: info.durability,
             lead: injector.lead(),
         },
         tls: settings.tls.clone(),
         link,
         is_behind_tls: false,
         oidc: None,
+    }
+}
+
+/// Where the store is.
+fn store_kind(plan: &Plan) -> console::StoreKind {
+    match plan.redis.as_ref().map(|redis| &redis.url) {
+        None => console::StoreKind::Embedded,
+        Some(url) if url.is_cluster() => console::StoreKind::Cluster,
+        Some(url) if url.fails_over() => console::StoreKind::Sentinel,
+        Some(_) => console::StoreKind::Redis,
     }
 }
 

@@ -37,6 +37,7 @@ pub use self::{server::serve, session::Link};
 use crate::{
     grpc::{local::Local, readiness::Readiness},
     proto::Alert,
+    store::Durability,
     tls::ServerTls,
 };
 
@@ -78,10 +79,25 @@ pub struct Settings {
 pub struct About {
     /// The store's id.
     pub store_id: String,
+    /// Where it is.
+    pub store: StoreKind,
     /// What an acknowledged draw survives.
-    pub promise: &'static str,
+    pub durability: Durability,
     /// How long before an hour its units are put in.
     pub lead: Duration,
+}
+
+/// Where a store is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreKind {
+    /// In a directory of the service.
+    Embedded,
+    /// On one Redis server.
+    Redis,
+    /// On Redis whose master Sentinel knows.
+    Sentinel,
+    /// In a Redis cluster.
+    Cluster,
 }
 
 /// What all requests share.
@@ -154,6 +170,8 @@ fn routes(console: Shared) -> Router {
         .route("/envelopes.csv", get(export::envelopes))
         .route("/envelopes/{envelope}", get(envelopes::page))
         .route("/envelopes/{envelope}/cancel", post(acts::cancel_envelope))
+        .route("/history", get(records::everywhere))
+        .route("/users/find", get(people::find))
         .route("/users/forget", get(forget::page).post(forget::submit))
         .route("/system", get(system::page))
         .route("/live/overview", get(live::overview))

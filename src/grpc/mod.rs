@@ -48,3 +48,5 @@ mod stock;
 mod unread;
 mod views;
 pub mod waiting;
+
+pub(crate) use self::stats::{DECK_EXHAUSTED, DECK_HELD, DECK_OUT_OF_STOCK};

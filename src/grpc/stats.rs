@@ -177,12 +177,17 @@ pub(super) fn prize_stats(no: PrizeNo, prize: &PrizeStats, stats: &Stats) -> pro
     }
 }
 
+/// Why a deck stopped, as responses say it.
+pub(crate) const DECK_EXHAUSTED: &str = "its last round is used up";
+pub(crate) const DECK_OUT_OF_STOCK: &str = "stock cannot fill its next cards";
+pub(crate) const DECK_HELD: &str = "every prize that it could still deal is paused";
+
 fn deck_stats(deck: &DeckStats, stats: &Stats) -> proto::DeckStats {
     let stopped = match deck.stopped {
         None => "",
-        Some(DeckStop::Exhausted) => "its last round is used up",
-        Some(DeckStop::OutOfStock) => "stock cannot fill its next cards",
-        Some(DeckStop::Held) => "every prize that it could still deal is paused",
+        Some(DeckStop::Exhausted) => DECK_EXHAUSTED,
+        Some(DeckStop::OutOfStock) => DECK_OUT_OF_STOCK,
+        Some(DeckStop::Held) => DECK_HELD,
     };
     proto::DeckStats {
         pool_id: views::pool_id(&stats.view.campaign, deck.pool),

@@ -30,7 +30,7 @@ use super::{
     store_args::StoreArgs,
 };
 use crate::{
-    console::Link,
+    console::{Link, StoreKind},
     grpc::{
         self,
         server::{ServeError, Settings},
@@ -272,7 +272,7 @@ fn open_console(
         port.local_addr()?,
         link.path()
     ));
-    let settings = console_of(settings, injector, Some(link));
+    let settings = console_of(settings, injector, StoreKind::Embedded, Some(link));
     Ok(console_args::serve(port, settings))
 }
 

@@ -16,11 +16,7 @@ use super::{
     status,
 };
 use crate::{
-    console::{
-        layout::Place,
-        ui,
-        visit::{Contents, Visit},
-    },
+    console::{ui, visit::Visit},
     proto::{
         ApplyCampaignRequest, BlockUsersRequest, Campaign, CancelEnvelopeRequest,
         GrantDrawsRequest, MarkDeliveredRequest, PauseCampaignRequest, PausePrizeRequest,
@@ -30,26 +26,11 @@ use crate::{
 };
 
 /// The field that most forms have.
-const REASON: (&str, &str) = ("reason", "form.reason");
+pub(super) const REASON: (&str, &str) = ("reason", "form.reason");
 
-/// Goes to the page that shows the effect, or shows why there is none.
+/// Goes to the page that shows the effect, or shows why there is none, above the form with what was
+/// typed.
 pub(super) fn finish<T>(
-    visit: &Visit,
-    result: Result<T, Status>,
-    target: &str,
-    done: &str,
-) -> Response {
-    match result {
-        Ok(_) => gone_to(target, done),
-        Err(status) => {
-            let contents: Contents = Err(status);
-            visit.page(Place::Elsewhere, visit.language.t("error.title"), contents)
-        }
-    }
-}
-
-/// The same for a form that people fill in: what they typed is not lost.
-pub(super) fn finish_form<T>(
     visit: &Visit,
     result: Result<T, Status>,
     (target, done): (&str, &str),
@@ -61,7 +42,8 @@ pub(super) fn finish_form<T>(
     }
 }
 
-fn gone_to(target: &str, done: &str) -> Response {
+/// Goes to a page, which says what was done.
+pub(super) fn gone_to(target: &str, done: &str) -> Response {
     let mark = if target.contains('?') { '&' } else { '?' };
     Redirect::to(&format!("{target}{mark}done={done}")).into_response()
 }
@@ -83,7 +65,9 @@ pub(in crate::console) async fn pause(
         ..PauseCampaignRequest::default()
     };
     let result = visit.campaigns().pause_campaign(request).await;
-    finish(&visit, result, &campaign_address(&id), "paused")
+    let target = (&*campaign_address(&id), "paused");
+    let sent = Sent::of(fields.pairs(), &[REASON], None);
+    finish(&visit, result, target, &sent)
 }
 
 /// Resumes a campaign.
@@ -99,7 +83,9 @@ pub(in crate::console) async fn resume(
         ..ResumeCampaignRequest::default()
     };
     let result = visit.campaigns().resume_campaign(request).await;
-    finish(&visit, result, &campaign_address(&id), "resumed")
+    let target = (&*campaign_address(&id), "resumed");
+    let sent = Sent::of(fields.pairs(), &[REASON], None);
+    finish(&visit, result, target, &sent)
 }
 
 /// Holds a prize, at once.
@@ -116,7 +102,9 @@ pub(in crate::console) async fn pause_prize(
         ..PausePrizeRequest::default()
     };
     let result = visit.campaigns().pause_prize(request).await;
-    finish(&visit, result, &campaign_address(&id), "prize-paused")
+    let target = (&*campaign_address(&id), "prize-paused");
+    let sent = Sent::of(fields.pairs(), &[REASON], None);
+    finish(&visit, result, target, &sent)
 }
 
 /// Releases a prize.
@@ -133,7 +121,9 @@ pub(in crate::console) async fn resume_prize(
         ..ResumePrizeRequest::default()
     };
     let result = visit.campaigns().resume_prize(request).await;
-    finish(&visit, result, &campaign_address(&id), "prize-resumed")
+    let target = (&*campaign_address(&id), "prize-resumed");
+    let sent = Sent::of(fields.pairs(), &[REASON], None);
+    finish(&visit, result, target, &sent)
 }
 
 /// Adds units to the stock of a prize: a new version of the campaign. It changes the version that
@@ -211,7 +201,7 @@ pub(in crate::console) async fn grant(
         reason: fields.get("reason").into(),
     };
     let result = visit.campaigns().grant_draws(request).await;
-    finish_form(&visit, result, (&target, "granted"), &sent)
+    finish(&visit, result, (&target, "granted"), &sent)
 }
 
 /// Why a form has no moment.
@@ -262,7 +252,7 @@ pub(in crate::console) async fn block(
     };
     let result = visit.campaigns().block_users(request).await;
     let sent = Sent::of(fields.pairs(), &[REASON], None);
-    finish_form(&visit, result, (&target, "blocked"), &sent)
+    finish(&visit, result, (&target, "blocked"), &sent)
 }
 
 /// Unblocks a user.
@@ -281,7 +271,7 @@ pub(in crate::console) async fn unblock(
     };
     let result = visit.campaigns().unblock_users(request).await;
     let sent = Sent::of(fields.pairs(), &[REASON], None);
-    finish_form(&visit, result, (&target, "unblocked"), &sent)
+    finish(&visit, result, (&target, "unblocked"), &sent)
 }
 
 /// Marks a win as delivered.
@@ -300,7 +290,7 @@ pub(in crate::console) async fn deliver(
     let result = visit.ledger().mark_delivered(request).await;
     let target = (ui::own_path(fields.exact("back")), "delivered");
     let sent = Sent::of(fields.pairs(), &[("reference", "win.reference")], None);
-    finish_form(&visit, result, target, &sent)
+    finish(&visit, result, target, &sent)
 }
 
 /// Revokes a win; its unit goes back to stock, or leaves the campaign once the unit's id is typed.
@@ -325,7 +315,7 @@ pub(in crate::console) async fn revoke(
     };
     let result = visit.ledger().revoke_win(request).await;
     let target = (ui::own_path(fields.exact("back")), "revoked");
-    finish_form(&visit, result, target, &sent)
+    finish(&visit, result, target, &sent)
 }
 
 /// Cancels an envelope whose id was typed.
@@ -346,5 +336,5 @@ pub(in crate::console) async fn cancel_envelope(
         ..CancelEnvelopeRequest::default()
     };
     let result = visit.envelopes().cancel_envelope(request).await;
-    finish_form(&visit, result, (&target, "cancelled"), &sent)
+    finish(&visit, result, (&target, "cancelled"), &sent)
 }

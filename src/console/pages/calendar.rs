@@ -89,7 +89,7 @@ pub(super) fn month(
                             {
                                 span.hidden { (day.strftime("%Y-%m-")) } (day.day())
                                 @if let Some(sums) = by_date.get(day.to_string().as_str()) {
-                                    (bar(visit, day, *sums))
+                                    (bar(lang, day, *sums))
                                 }
                             }
                         }
@@ -130,8 +130,7 @@ fn choice(
 }
 
 /// How much of a day's plan is won, waits, is injected with a later release, and is to come.
-fn bar(visit: &Visit, day: Date, sums: Sums) -> Markup {
-    let lang = visit.language;
+fn bar(lang: Language, day: Date, sums: Sums) -> Markup {
     let part = |class, name, units| Part { class, name, units };
     let injected = sums.injected.saturating_sub(sums.released);
     let parts = [
@@ -147,7 +146,9 @@ fn bar(visit: &Visit, day: Date, sums: Sums) -> Markup {
     html! {
         (charts::shares(&format!("day:{day}"), &day.to_string(), &parts))
         @if sums.missed > 0 {
-            span.missed title=(lang.with("schedule.missed", &sums.missed.to_string())) { "▲" }
+            @let missed = lang.with("schedule.missed", &sums.missed.to_string());
+            span.missed title=(missed) aria-hidden="true" { "▲" }
+            span.hidden { " " (missed) }
         }
     }
 }
@@ -186,5 +187,25 @@ pub(super) fn table(visit: &Visit, days: &Days, sums_of: &[ScheduleDay]) -> Mark
                 } }))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missed_hours_of_a_day_can_be_heard() {
+        let day = Date::constant(2026, 11, 29);
+        let missed = |missed| {
+            let sums = Sums {
+                missed,
+                ..Sums::default()
+            };
+            bar(Language::ENGLISH, day, sums).into_string()
+        };
+        let heard = r#"<span class="hidden"> Hours missed: 3</span>"#;
+        assert!(missed(3).contains(heard), "{}", missed(3));
+        assert!(!missed(0).contains("missed"), "{}", missed(0));
     }
 }

@@ -9,10 +9,12 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::{
-    Tab, alerts, budget, curve, definition, head, prize_name, prizes, proposals, status, troubles,
+    Tab, alerts, budget, curve, definition, head, odds, prize_label, prize_name, prizes, proposals,
+    status, troubles,
 };
 use crate::{
     console::{
+        i18n::Language,
         layout::Place,
         ui::{self, fact, live, number},
         visit::{Contents, Visit},
@@ -73,6 +75,7 @@ async fn summary(visit: &Visit, id: &str, asked: &Asked) -> Contents {
                 h3 { (lang.with("limits.segment", &segment.segment)) }
                 (limits(visit, segment.limits.as_ref()))
             }
+            (caps(visit, &campaign))
         }
     })
 }
@@ -224,7 +227,7 @@ fn decks(visit: &Visit, campaign: &Campaign, stats: &GetStatsResponse) -> Markup
                 td data-live=(key("stopped")) {
                     @if deck.stopped.is_empty() { (lang.t("deck.goes-on")) }
                     @else {
-                        span lang="en" { (deck.stopped) }
+                        (stop(lang, &deck.stopped))
                         " " (lacking.collect::<Vec<_>>().join(", "))
                     }
                 }
@@ -246,6 +249,31 @@ fn decks(visit: &Visit, campaign: &Campaign, stats: &GetStatsResponse) -> Markup
                     tbody { @for deck in &stats.decks { (row(deck)) } }
                 } }))
             }
+        }
+    }
+}
+
+/// Why a deck gives no more cards; as the service says it if this console does not know it.
+fn stop(lang: Language, stopped: &str) -> Markup {
+    let text = match stopped {
+        grpc::DECK_EXHAUSTED => lang.t("deck.exhausted"),
+        grpc::DECK_OUT_OF_STOCK => lang.t("deck.out-of-stock"),
+        grpc::DECK_HELD => lang.t("deck.held"),
+        other => return html! { span lang="en" { (other) } },
+    };
+    html! { (text) }
+}
+
+/// Prizes of which a user may win only so many.
+fn caps(visit: &Visit, campaign: &Campaign) -> Markup {
+    let prizes = campaign.prizes.iter();
+    let capped: Vec<_> = prizes.filter(|prize| prize.per_user.is_some()).collect();
+    html! {
+        @if !capped.is_empty() {
+            h3 { (visit.language.t("limits.prizes")) }
+            dl.pairs { @for prize in &capped {
+                (odds::cap(visit.language, &prize_label(campaign, &prize.id), prize.per_user))
+            } }
         }
     }
 }
@@ -275,5 +303,26 @@ fn limits(visit: &Visit, limits: Option<&DrawLimits>) -> Markup {
                 } }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_a_deck_stopped_is_said_in_the_visitor_s_language() {
+        let chinese = Language::of_tag("zh").unwrap();
+        let known = [
+            grpc::DECK_EXHAUSTED,
+            grpc::DECK_OUT_OF_STOCK,
+            grpc::DECK_HELD,
+        ];
+        for stopped in known {
+            assert_eq!(stop(Language::ENGLISH, stopped).into_string(), stopped);
+            assert!(!stop(chinese, stopped).into_string().is_ascii());
+        }
+        let new = stop(chinese, "it is new").into_string();
+        assert_eq!(new, r#"<span lang="en">it is new</span>"#);
     }
 }

@@ -2,22 +2,21 @@
 
 use axum::{
     extract::{Path, Query},
+    http::StatusCode,
     response::{IntoResponse as _, Response},
 };
 use maud::{Markup, html};
 use serde::Deserialize;
 use tonic::Status;
 
-use super::{
-    Tab, acts, campaign::is_over, definition, head, prize_name, refused::given, refused::refused,
-    status,
-};
+use super::{Tab, acts, campaign::is_over, definition, head, prize_name, refused::given, status};
 use crate::{
     console::{
+        i18n::Language,
         layout::Place,
         ui::{self, number},
         upload::{self, Upload},
-        visit::{Contents, Visit},
+        visit::{Contents, Visit, http_status},
     },
     model::code::{self, CALL_BYTES_MAX, IMPORTED_CODES_MAX},
     proto::{
@@ -122,23 +121,52 @@ fn prizes(visit: &Visit, status: &CampaignStatus, stats: &GetStatsResponse) -> M
             section.card {
                 h2 { (lang.t("codes.import")) ": " (prize_name(&campaign, &prize.prize_id)) }
                 p.hint { (lang.t("codes.import-hint")) }
-                form method="post" enctype="multipart/form-data"
-                    action={ (path) "/" (ui::encoded(&prize.prize_id)) }
-                {
-                    input type="hidden" name="first" value=(prize.stock);
-                    div.line {
-                        label.wide { (lang.t("codes.text")) textarea name="codes" rows="4" {} }
-                    }
-                    div.line {
-                        label { (lang.t("codes.file"))
-                            input type="file" name="file" accept="text/plain,.txt,.csv";
-                        }
-                        label { (lang.t("form.reason")) input name="reason" maxlength="1024"; }
-                        button type="submit" { (lang.t("codes.import")) }
-                    }
-                }
+                (form(lang, &campaign.id, &prize.prize_id, &Filled::empty(prize.stock)))
             }
         } }
+    }
+}
+
+/// What the fields of an import have.
+struct Filled<'a> {
+    /// How many codes the prize had when the form was made.
+    first: u64,
+    codes: &'a str,
+    reason: &'a str,
+}
+
+impl Filled<'_> {
+    fn empty(first: u64) -> Self {
+        Self {
+            first,
+            codes: "",
+            reason: "",
+        }
+    }
+}
+
+/// The form that imports codes of a prize.
+fn form(lang: Language, campaign: &str, prize: &str, filled: &Filled<'_>) -> Markup {
+    let action = format!("{}/{}", address(campaign), ui::encoded(prize));
+    html! {
+        form method="post" enctype="multipart/form-data" action=(action) {
+            input type="hidden" name="first" value=(filled.first);
+            div.line {
+                // Browsers leave out a line break right after the tag.
+                label.wide { (lang.t("codes.text"))
+                    textarea name="codes" rows="4" { "\n" (filled.codes) }
+                }
+            }
+            div.line {
+                label { (lang.t("codes.file"))
+                    input type="file" name="file" accept="text/plain,.txt,.csv";
+                }
+                label { (lang.t("form.reason"))
+                    input name="reason" maxlength="1024" value=(filled.reason);
+                }
+                button type="submit" { (lang.t("codes.import")) }
+            }
+        }
     }
 }
 
@@ -178,52 +206,113 @@ pub(in crate::console) async fn import(
     Path((id, prize)): Path<(String, String)>,
     upload: Upload,
 ) -> Response {
-    let lang = visit.language;
     let back = address(&id);
     let given = match given(&visit, upload, &back) {
         Ok(given) => given,
         Err(page) => return *page,
     };
-    let wrong = |why: &Markup| refused(&visit, Place::Campaigns, why, &back);
     let (typed, file) = (given.text("codes"), given.text("file"));
-    let text = match (typed.trim().is_empty(), file.is_empty()) {
-        (true, _) => file,
-        (false, true) => typed,
-        (false, false) => return wrong(&html! { (lang.t("codes.one-of")) }),
+    let has_file = typed.trim().is_empty();
+    let text = if has_file { file } else { typed };
+    let filled = Filled {
+        first: given.text("first").parse().unwrap_or_default(),
+        codes: text,
+        reason: given.text("reason"),
     };
     let lines: Vec<_> = upload::lines(text).collect();
+    let wrong = match has_file || file.is_empty() {
+        true => wrong(visit.language, &lines),
+        false => Some(html! { (visit.language.t("codes.one-of")) }),
+    };
+    if let Some(wrong) = wrong {
+        let why = ui::notice("bad", &wrong);
+        return again(
+            &visit,
+            (&id, &prize),
+            StatusCode::BAD_REQUEST,
+            &why,
+            &filled,
+        );
+    }
+    match import_all(&visit, (&id, &prize), &filled, &lines).await {
+        Ok(()) => acts::gone_to(&back, "codes-imported"),
+        Err(page) => *page,
+    }
+}
+
+/// What is wrong with the lines; none if each is a code.
+fn wrong(lang: Language, lines: &[(usize, &str)]) -> Option<Markup> {
+    if lines.is_empty() {
+        return Some(html! { (lang.t("codes.empty")) });
+    }
     let problems = lines.iter().filter_map(|(no, line)| {
         let problem = code::check(line).err()?;
         Some((*no, problem))
     });
     let problems: Vec<_> = problems.take(SHOWN_MAX).collect();
-    if !problems.is_empty() {
-        return wrong(&html! { ul.plain { @for (no, problem) in &problems { li {
+    (!problems.is_empty()).then(|| {
+        html! { ul.plain { @for (no, problem) in &problems { li {
             (lang.with("codes.line", &no.to_string())) " " span lang="en" { (problem) }
-        } } } });
-    }
-    if lines.is_empty() {
-        return wrong(&html! { (lang.t("codes.empty")) });
-    }
+        } } } }
+    })
+}
+
+/// Imports all lines; else gives the page that says why, with a form that has those that are not
+/// imported.
+async fn import_all(
+    visit: &Visit,
+    (id, prize): (&str, &str),
+    filled: &Filled<'_>,
+    lines: &[(usize, &str)],
+) -> Result<(), Box<Response>> {
     let mut request = ImportCodesRequest {
-        campaign_id: id,
-        prize_id: prize,
-        first: given.text("first").parse().unwrap_or_default(),
+        campaign_id: id.into(),
+        prize_id: prize.into(),
+        first: filled.first,
         operator: visit.operator(),
-        reason: given.text("reason").into(),
+        reason: filled.reason.into(),
         ..ImportCodesRequest::default()
     };
     let mut sent = 0;
-    for part in parts(&lines) {
+    for part in parts(lines) {
         request.codes = part.iter().map(|(_, code)| (*code).to_owned()).collect();
         let result = visit.campaigns().import_codes(request.clone()).await;
         if let Err(status) = result {
-            return stopped(&visit, &status, part, sent, &back);
+            let rest = lines.get(sent..).unwrap_or_default();
+            let rest: Vec<_> = rest.iter().map(|(_, code)| *code).collect();
+            let rest = Filled {
+                first: request.first,
+                codes: &rest.join("\n"),
+                reason: filled.reason,
+            };
+            let rest = if sent == 0 { filled } else { &rest };
+            let why = stopped(visit, &status, part, sent);
+            let page = again(visit, (id, prize), http_status(&status), &why, rest);
+            return Err(Box::new(page));
         }
         request.first += part.len() as u64;
         sent += part.len();
     }
-    acts::finish(&visit, Ok(()), &back, "codes-imported")
+    Ok(())
+}
+
+/// The page that says why codes are not imported, with the form as it was sent.
+fn again(
+    visit: &Visit,
+    (id, prize): (&str, &str),
+    status: StatusCode,
+    why: &Markup,
+    filled: &Filled<'_>,
+) -> Response {
+    let lang = visit.language;
+    let contents = html! {
+        h1 { (lang.t("error.title")) }
+        (why)
+        (form(lang, id, prize, filled))
+        p { a href=(address(id)) { (lang.t("form.back")) } }
+    };
+    let page = visit.page(Place::Campaigns, lang.t("error.title"), Ok(contents));
+    (status, page).into_response()
 }
 
 /// Lines in parts that fit into a call.
@@ -245,31 +334,25 @@ fn parts<'a>(
     })
 }
 
-/// The page of an import that stopped after some of its codes.
-fn stopped(
-    visit: &Visit,
-    status: &Status,
-    part: &[(usize, &str)],
-    sent: usize,
-    back: &str,
-) -> Response {
+/// Why an import stopped after some of its codes. The form that follows has the rest, so lines are
+/// counted in it.
+fn stopped(visit: &Visit, status: &Status, part: &[(usize, &str)], sent: usize) -> Markup {
     let lang = visit.language;
     let line = |index: usize| {
-        let line = part.get(index).map_or(0, |(no, _)| *no);
+        let line = match sent {
+            0 => part.get(index).map_or(0, |(no, _)| *no),
+            _ => index + 1,
+        };
         lang.with("codes.line", &line.to_string())
     };
     let message = code::with_places(status.message(), line);
     let shown = Status::with_details(status.code(), message, status.details().to_vec().into());
-    let contents = html! {
-        h1 { (lang.t("error.title")) }
+    html! {
         (visit.trouble(&shown))
         @if sent > 0 {
             (ui::notice("warn", &html! { (lang.with("codes.partly", &number(sent as u64))) }))
         }
-        p { a href=(back) { (lang.t("form.back")) } }
-    };
-    let page = visit.page(Place::Campaigns, lang.t("error.title"), Ok(contents));
-    (crate::console::visit::http_status(status), page).into_response()
+    }
 }
 
 #[cfg(test)]

@@ -102,5 +102,5 @@ pub(in crate::console) async fn submit(visit: Visit, Form(fields): Form<Fields>)
         reason: fields.get("reason").into(),
     };
     let result = visit.ledger().forget_user(request).await;
-    acts::finish_form(&visit, result, (&address(user), "forgotten"), &sent)
+    acts::finish(&visit, result, (&address(user), "forgotten"), &sent)
 }

@@ -11,7 +11,8 @@ use tonic::Status;
 use super::{
     Tab,
     forms::{Choices, Filter},
-    rows,
+    rows::{self, Of},
+    zones::Zones,
 };
 use crate::{
     console::{i18n::Language, visit::Visit},
@@ -220,7 +221,7 @@ impl List for Draws {
     }
 
     fn table(lang: Language, draws: &[RecordedDraw], zone: &TimeZone, _: &str) -> Markup {
-        rows::own_draws(lang, draws, zone)
+        rows::draws(Of::One(zone), lang, draws)
     }
 
     fn columns() -> Vec<&'static str> {
@@ -280,7 +281,7 @@ impl List for Wins {
     }
 
     fn table(lang: Language, wins: &[Win], zone: &TimeZone, back: &str) -> Markup {
-        rows::own_wins(lang, wins, zone, back)
+        rows::wins(Of::One(zone), lang, wins, back)
     }
 
     fn columns() -> Vec<&'static str> {
@@ -370,7 +371,7 @@ impl List for Acts {
     }
 
     fn table(lang: Language, acts: &[RecordedOperation], zone: &TimeZone, _: &str) -> Markup {
-        rows::operations(lang, acts, zone)
+        rows::operations(Of::One(zone), lang, acts)
     }
 
     fn columns() -> Vec<&'static str> {
@@ -379,6 +380,35 @@ impl List for Acts {
 
     fn row(act: &RecordedOperation, zone: &TimeZone) -> Vec<String> {
         sheets::operations::row(act, zone)
+    }
+}
+
+/// Acts of operators in all campaigns and on envelopes, in UTC.
+pub(in crate::console) struct AllActs;
+
+impl List for AllActs {
+    type Element = RecordedOperation;
+    const PATH: &'static str = Acts::PATH;
+    const EMPTY: &'static str = Acts::EMPTY;
+
+    fn filters(asked: &Asked) -> Vec<Filter<'_>> {
+        Acts::filters(asked)
+    }
+
+    async fn read(visit: &Visit, query: Query<'_>) -> Result<Page<RecordedOperation>, Status> {
+        Acts::read(visit, query).await
+    }
+
+    fn table(lang: Language, acts: &[RecordedOperation], _: &TimeZone, _: &str) -> Markup {
+        rows::operations(Of::Several(&Zones::default()), lang, acts)
+    }
+
+    fn columns() -> Vec<&'static str> {
+        Acts::columns()
+    }
+
+    fn row(act: &RecordedOperation, zone: &TimeZone) -> Vec<String> {
+        Acts::row(act, zone)
     }
 }
 

@@ -35,6 +35,7 @@ pub(super) mod system;
 mod templates;
 mod troubles;
 mod versions;
+mod zones;
 
 use axum::{http::StatusCode, response::Response};
 use jiff::tz::TimeZone;

@@ -14,7 +14,7 @@ use crate::{
     model::{convert::shown_money, text::percent},
     proto::{
         BudgetOdds, Campaign, DeckOdds, GetOddsRequest, GetOddsResponse, Guarantee, PersonalOdds,
-        pool_odds::Kind,
+        PrizeCap, pool_odds::Kind,
     },
 };
 
@@ -123,16 +123,7 @@ fn rules(lang: Language, campaign: &Campaign, odds: &GetOddsResponse) -> Markup 
                     dd { (most(entry.wins_per_user)) }
                 }
                 @for prize in &odds.capped_prizes {
-                    @let cap = prize.per_user.unwrap_or_default();
-                    dt { (lang.with("odds.cap", &prize_label(campaign, &prize.prize_id))) }
-                    dd {
-                        @if let Some(most) = cap.per_day {
-                            (lang.with("odds.cap-day", &number(most.into()))) " "
-                        }
-                        @if let Some(most) = cap.total {
-                            (lang.with("odds.cap-total", &number(most.into())))
-                        }
-                    }
+                    (cap(lang, &prize_label(campaign, &prize.prize_id), prize.per_user))
                 }
                 @for (name, prizes) in lists { @if !prizes.is_empty() {
                     dt { (name) } dd { (names(prizes)) }
@@ -140,6 +131,22 @@ fn rules(lang: Language, campaign: &Campaign, odds: &GetOddsResponse) -> Markup 
             }
         }
         @if let Some(budget) = &odds.budget { (budget_of_all(lang, campaign, budget)) }
+    }
+}
+
+/// The most units of a prize that a user may win, as an entry of a list.
+pub(super) fn cap(lang: Language, prize: &str, cap: Option<PrizeCap>) -> Markup {
+    let cap = cap.unwrap_or_default();
+    html! {
+        dt { (lang.with("odds.cap", prize)) }
+        dd {
+            @if let Some(most) = cap.per_day {
+                (lang.with("odds.cap-day", &number(most.into()))) " "
+            }
+            @if let Some(most) = cap.total {
+                (lang.with("odds.cap-total", &number(most.into())))
+            }
+        }
     }
 }
 

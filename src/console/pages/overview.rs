@@ -15,6 +15,7 @@ use super::{alerts, campaign::a_minute, definition, proposals, since, troubles};
 use crate::{
     console::{
         Shared,
+        i18n::Language,
         layout::Place,
         ui::{self, live, number},
         visit::{Contents, Visit},
@@ -257,7 +258,7 @@ fn row(
                     td.n { (live(&key("draws"), &number(stats.draws))) }
                     td.n { (live(&key("wins"), &number(stats.wins))) }
                     td.n { (live(&key("minute"), &a_minute(stats))) }
-                    td.n data-live=(key("left")) { (left(stats, &zone)) }
+                    td.n data-live=(key("left")) { (left(lang, stats, &zone)) }
                     td data-live=(key("alerts")) {
                         @if !stats.halted.is_empty() {
                             span.badge.window-missed { (lang.t("halt.badge")) }
@@ -273,7 +274,7 @@ fn row(
 
 /// The prize that runs out first if users go on winning as they do, and when; else the one with the
 /// smallest part of its stock left. And how much that is.
-fn left(stats: &GetStatsResponse, zone: &TimeZone) -> Markup {
+fn left(lang: Language, stats: &GetStatsResponse, zone: &TimeZone) -> Markup {
     let limited = stats
         .prizes
         .iter()
@@ -291,7 +292,10 @@ fn left(stats: &GetStatsResponse, zone: &TimeZone) -> Markup {
             Some(prize) => {
                 (prize.prize_id) " " (percent(prize)) "%"
                 @if prize.runs_out_time.is_some() {
-                    br; span.hint { (ui::time(prize.runs_out_time.as_ref(), zone)) }
+                    br; span.hint {
+                        (lang.t("overview.runs-out")) " "
+                        (ui::time(prize.runs_out_time.as_ref(), zone))
+                    }
                 }
             }
             None => "–",

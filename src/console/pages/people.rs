@@ -2,13 +2,19 @@
 
 use axum::{
     extract::{Path, Query},
-    response::Response,
+    response::{IntoResponse as _, Redirect, Response},
 };
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::{Tab, definition, forget, forms, head, prize_name, rows, status};
+use super::{
+    Tab, definition,
+    fields::Fields,
+    forget, forms, head, prize_name,
+    rows::{self, Of},
+    status,
+};
 use crate::{
     console::{
         layout::Place,
@@ -34,6 +40,12 @@ pub(in crate::console) struct Asked {
     #[serde(default)]
     page: String,
     done: Option<String>,
+}
+
+/// Goes to a user of a campaign.
+pub(in crate::console) async fn find(Query(fields): Query<Fields>) -> Response {
+    let address = rows::user_address(fields.get("campaign"), fields.get("user"));
+    Redirect::to(&address).into_response()
 }
 
 /// The page.
@@ -278,7 +290,7 @@ async fn draws(visit: &Visit, campaign: &str, user: &str, zone: &TimeZone) -> Co
     Ok(html! {
         (rows::behind(lang, list.complete_until.as_ref(), zone))
         @if list.draws.is_empty() { (ui::empty(&html! { p { (lang.t("list.no-draws")) } })) }
-        @else { (rows::own_draws(lang, &list.draws, zone)) }
+        @else { (rows::draws(Of::One(zone), lang, &list.draws)) }
         @if !list.next_page_token.is_empty() { p { a href=(all) { (lang.t("list.all")) } } }
     })
 }
@@ -297,7 +309,7 @@ async fn wins(visit: &Visit, campaign: &str, user: &str, zone: &TimeZone) -> Con
     Ok(html! {
         (rows::behind(lang, list.complete_until.as_ref(), zone))
         @if list.wins.is_empty() { (ui::empty(&html! { p { (lang.t("list.no-wins")) } })) }
-        @else { (rows::own_wins(lang, &list.wins, zone, &back)) }
+        @else { (rows::wins(Of::One(zone), lang, &list.wins, &back)) }
         @if !list.next_page_token.is_empty() { p { a href=(all) { (lang.t("list.all")) } } }
     })
 }

@@ -46,7 +46,10 @@ pub(super) fn table(lang: Language, status: &CampaignStatus, stats: &GetStatsRes
                     th.n scope="col" { (lang.t("units.left")) }
                     th.n scope="col" { (lang.t("units.withdrawn")) }
                 } }
-                tbody { @for prize in &stats.prizes { (row(lang, &campaign, prize, is_over)) } }
+                tbody {
+                    @for prize in &stats.prizes { (row(lang, &campaign, prize, is_over)) }
+                    @if stats.prizes.len() > 1 { (totals(lang, &stats.prizes)) }
+                }
             }
         }))
         p.hint { (lang.t("units.sum")) }
@@ -73,6 +76,29 @@ fn row(lang: Language, campaign: &Campaign, prize: &PrizeStats, is_over: bool) -
             td.n { (count("held", prize.held)) }
             td.n { (count("left", prize.left)) }
             td.n { (count("withdrawn", prize.withdrawn)) }
+        }
+    }
+}
+
+/// The sums of all prizes. Stock has none if one of them is unlimited.
+fn totals(lang: Language, prizes: &[PrizeStats]) -> Markup {
+    let sum = |part: &str, units: fn(&PrizeStats) -> u64| {
+        let units = prizes.iter().map(units).fold(0, u64::saturating_add);
+        live(&format!("total:{part}"), &number(units))
+    };
+    html! {
+        tr.total {
+            th scope="row" { (lang.t("units.total")) }
+            td {}
+            td.n {
+                @if prizes.iter().any(|prize| prize.unlimited) { "–" }
+                @else { (sum("stock", |prize| prize.stock)) }
+            }
+            td.n { (sum("won", |prize| prize.won)) }
+            td.n { (sum("waiting", |prize| prize.waiting)) }
+            td.n { (sum("held", |prize| prize.held)) }
+            td.n { (sum("left", |prize| prize.left)) }
+            td.n { (sum("withdrawn", |prize| prize.withdrawn)) }
         }
     }
 }

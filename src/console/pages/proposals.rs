@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use tonic::Status;
 
-use super::{acts, change, new, sent::Sent, status};
+use super::{acts, change, fields::Fields, new, sent::Sent, status};
 use crate::{
     console::{
         layout::Place,
@@ -34,14 +34,6 @@ pub(super) struct Wanted {
     pub(super) base: Option<u32>,
     pub(super) request_id: String,
     pub(super) reason: String,
-}
-
-/// What the forms of a proposal have.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(in crate::console) struct Fields {
-    reason: String,
-    request_id: String,
 }
 
 fn address(campaign: &str, proposal: &str) -> String {
@@ -84,10 +76,10 @@ pub(super) async fn finish<T>(
 ) -> Response {
     match result {
         Err(status) if is_needed(&status) => match send(visit, wanted).await {
-            Ok(address) => acts::finish(visit, Ok(()), &address, "proposed"),
+            Ok(address) => acts::gone_to(&address, "proposed"),
             Err(status) => sent.refused(visit, &status),
         },
-        result => acts::finish_form(visit, result, (target, done), sent),
+        result => acts::finish(visit, result, (target, done), sent),
     }
 }
 
@@ -304,12 +296,13 @@ pub(in crate::console) async fn approve(
     let request = ApproveProposalRequest {
         campaign_id: id,
         proposal_id: proposal,
-        request_id: fields.request_id,
+        request_id: fields.get("request_id").into(),
         operator: visit.operator(),
-        reason: fields.reason,
+        reason: fields.get("reason").into(),
     };
     let result = visit.campaigns().approve_proposal(request).await;
-    acts::finish(&visit, result, &target, "approved")
+    let sent = Sent::of(fields.pairs(), &[acts::REASON], None);
+    acts::finish(&visit, result, (&target, "approved"), &sent)
 }
 
 /// Rejects a proposal.
@@ -322,10 +315,11 @@ pub(in crate::console) async fn reject(
     let request = RejectProposalRequest {
         campaign_id: id,
         proposal_id: proposal,
-        request_id: fields.request_id,
+        request_id: fields.get("request_id").into(),
         operator: visit.operator(),
-        reason: fields.reason,
+        reason: fields.get("reason").into(),
     };
     let result = visit.campaigns().reject_proposal(request).await;
-    acts::finish(&visit, result, &target, "rejected")
+    let sent = Sent::of(fields.pairs(), &[acts::REASON], None);
+    acts::finish(&visit, result, (&target, "rejected"), &sent)
 }

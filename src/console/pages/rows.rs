@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 
-use super::forms;
+use super::{forms, zones::Zones};
 use crate::{
     console::{
         i18n::Language,
@@ -15,13 +15,15 @@ use crate::{
     },
     model::{convert::sheets::operations::reason as why, money::Money},
     proto::{
-        DeliveryState, EnvelopeEvent, Outcome, RecordedDraw, RecordedOperation, RecordedResult, Win,
+        DeliveryState, DrawCause, EnvelopeEvent, Outcome, RecordedDraw, RecordedOperation,
+        RecordedResult, Win,
     },
 };
 
 /// The page of a user in a campaign.
 pub(super) fn user_address(campaign: &str, user: &str) -> String {
-    ui::address(&format!("/campaigns/{campaign}/users"), &[("user", user)])
+    let path = format!("/campaigns/{}/users", ui::encoded(campaign));
+    ui::address(&path, &[("user", user)])
 }
 
 /// An amount with its currency.
@@ -29,29 +31,20 @@ pub(super) fn amount(currency: &str, minor: u64) -> String {
     Money::of_minor(currency, minor).to_string()
 }
 
-/// Draws of several campaigns.
-pub(super) fn draws(lang: Language, draws: &[RecordedDraw], zone: &TimeZone) -> Markup {
-    draws_of(Of::Several, lang, draws, zone)
-}
-
-/// Draws of one campaign.
-pub(super) fn own_draws(lang: Language, draws: &[RecordedDraw], zone: &TimeZone) -> Markup {
-    draws_of(Of::One, lang, draws, zone)
-}
-
 /// The campaigns of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Of {
-    /// No column says which.
-    One,
-    Several,
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Of<'a> {
+    /// One campaign, which no column names, and its zone.
+    One(&'a TimeZone),
+    /// Several campaigns. Each time names its zone.
+    Several(&'a Zones),
 }
 
-impl Of {
+impl Of<'_> {
     /// The columns of a table, of which the second one is the campaign's.
     fn columns<'a>(self, lang: Language, others: &[&'a str]) -> Vec<ui::Column<'a>> {
         let mut columns: Vec<_> = others.iter().copied().map(Text).collect();
-        if self == Self::Several {
+        if let Self::Several(_) = self {
             columns.insert(1, Text(lang.t("list.campaign")));
         }
         columns
@@ -59,15 +52,32 @@ impl Of {
 
     fn cell(self, campaign: &str) -> Markup {
         html! {
-            @if self == Self::Several {
-                td { a href={ "/campaigns/" (campaign) } { (campaign) } }
+            @if let Self::Several(_) = self {
+                td {
+                    @if campaign.is_empty() { "–" }
+                    @else { a href={ "/campaigns/" (campaign) } { (campaign) } }
+                }
+            }
+        }
+    }
+
+    /// A moment in the zone of a campaign.
+    fn time(self, campaign: &str, moment: Option<&prost_types::Timestamp>) -> Markup {
+        match self {
+            Self::One(zone) => ui::time(moment, zone),
+            Self::Several(zones) => {
+                let zone = zones.of_campaign(campaign);
+                html! {
+                    (ui::time(moment, &zone)) " "
+                    span.hint { (zone.iana_name().unwrap_or_default()) }
+                }
             }
         }
     }
 }
 
 /// Draws with the cause of each result.
-fn draws_of(of: Of, lang: Language, draws: &[RecordedDraw], zone: &TimeZone) -> Markup {
+pub(super) fn draws(of: Of<'_>, lang: Language, draws: &[RecordedDraw]) -> Markup {
     let columns = [
         lang.t("list.time"),
         lang.t("list.user"),
@@ -79,7 +89,7 @@ fn draws_of(of: Of, lang: Language, draws: &[RecordedDraw], zone: &TimeZone) -> 
         &of.columns(lang, &columns),
         &html! {
             @for draw in draws { tr {
-                td { (ui::time(draw.draw_time.as_ref(), zone)) }
+                td { (of.time(&draw.campaign_id, draw.draw_time.as_ref())) }
                 (of.cell(&draw.campaign_id))
                 td { a href=(user_address(&draw.campaign_id, &draw.user_id)) { (draw.user_id) } }
                 td { ul.plain { @for one in &draw.results { li { (result(lang, one)) } } } }
@@ -94,31 +104,28 @@ fn result(lang: Language, recorded: &RecordedResult) -> Markup {
         return html! {};
     };
     let outcome = named(lang, "outcome", "OUTCOME_", result.outcome().as_str_name());
-    let cause = recorded.cause();
     let class = format!("badge outcome-{}", i32::from(result.outcome()));
     html! {
         span class=(class) { (outcome) }
         @if !result.prize_id.is_empty() {
             " " (if result.prize_name.is_empty() { &result.prize_id } else { &result.prize_name })
         }
-        @if result.outcome() != Outcome::Won && cause.as_str_name() != "DRAW_CAUSE_UNSPECIFIED" {
-            " " span.hint { (named(lang, "cause", "DRAW_CAUSE_", cause.as_str_name())) }
-        }
+        @if let Some(why) = why_so(lang, recorded, result.outcome()) { " " span.hint { (why) } }
     }
 }
 
-/// Wins of several campaigns.
-pub(super) fn wins(lang: Language, wins: &[Win], zone: &TimeZone, back: &str) -> Markup {
-    wins_of(Of::Several, lang, wins, zone, back)
-}
-
-/// Wins of one campaign.
-pub(super) fn own_wins(lang: Language, wins: &[Win], zone: &TimeZone, back: &str) -> Markup {
-    wins_of(Of::One, lang, wins, zone, back)
+/// What gave a unit, or why none was given.
+fn why_so(lang: Language, recorded: &RecordedResult, outcome: Outcome) -> Option<String> {
+    match (outcome, recorded.cause(), recorded.pool_id.as_str()) {
+        (Outcome::Won, _, "") => Some(lang.t("list.by-guarantee").into()),
+        (Outcome::Won, _, pool) => Some(lang.with("list.by-pool", pool)),
+        (_, DrawCause::Unspecified, _) => None,
+        (_, cause, _) => Some(named(lang, "cause", "DRAW_CAUSE_", cause.as_str_name())),
+    }
 }
 
 /// Wins with their delivery, and the forms that change it.
-fn wins_of(of: Of, lang: Language, wins: &[Win], zone: &TimeZone, back: &str) -> Markup {
+pub(super) fn wins(of: Of<'_>, lang: Language, wins: &[Win], back: &str) -> Markup {
     let columns = [
         lang.t("list.time"),
         lang.t("list.user"),
@@ -131,18 +138,18 @@ fn wins_of(of: Of, lang: Language, wins: &[Win], zone: &TimeZone, back: &str) ->
         &of.columns(lang, &columns),
         &html! {
             @for win in wins { tr {
-                td { (ui::time(win.draw_time.as_ref(), zone)) }
+                td { (of.time(&win.campaign_id, win.draw_time.as_ref())) }
                 (of.cell(&win.campaign_id))
                 td { a href=(user_address(&win.campaign_id, &win.user_id)) { (win.user_id) } }
                 td { (if win.prize_name.is_empty() { &win.prize_id } else { &win.prize_name }) }
                 td { code { (win.unit_id) } }
-                td { (delivery(lang, win, zone)) (forms::delivery(lang, win, back)) }
+                td { (delivery(of, lang, win)) (forms::delivery(lang, win, back)) }
             } }
         },
     )
 }
 
-fn delivery(lang: Language, win: &Win, zone: &TimeZone) -> Markup {
+fn delivery(of: Of<'_>, lang: Language, win: &Win) -> Markup {
     let delivery = win.delivery.clone().unwrap_or_default();
     let state = match delivery.state() {
         DeliveryState::Unspecified => DeliveryState::Pending,
@@ -154,25 +161,27 @@ fn delivery(lang: Language, win: &Win, zone: &TimeZone) -> Markup {
         }
         @if !delivery.reference.is_empty() { " " code { (delivery.reference) } }
         @if delivery.update_time.is_some() {
-            " " (ui::time(delivery.update_time.as_ref(), zone))
+            " " (of.time(&win.campaign_id, delivery.update_time.as_ref()))
         }
     }
 }
 
 /// Who did what and why.
-pub(super) fn operations(lang: Language, acts: &[RecordedOperation], zone: &TimeZone) -> Markup {
+pub(super) fn operations(of: Of<'_>, lang: Language, acts: &[RecordedOperation]) -> Markup {
+    let columns = [
+        lang.t("list.time"),
+        lang.t("list.operator"),
+        lang.t("list.act"),
+        lang.t("list.what"),
+        lang.t("form.reason"),
+    ];
     ui::table(
         lang.t("history.acts"),
-        &[
-            Text(lang.t("list.time")),
-            Text(lang.t("list.operator")),
-            Text(lang.t("list.act")),
-            Text(lang.t("list.what")),
-            Text(lang.t("form.reason")),
-        ],
+        &of.columns(lang, &columns),
         &html! {
             @for act in acts { tr {
-                td { (ui::time(act.operation_time.as_ref(), zone)) }
+                td { (of.time(&act.campaign_id, act.operation_time.as_ref())) }
+                (of.cell(&act.campaign_id))
                 td {
                     (act.operator)
                     @if act.authenticated { " " span.badge { (lang.t("list.proven")) } }
@@ -182,14 +191,14 @@ pub(super) fn operations(lang: Language, acts: &[RecordedOperation], zone: &Time
                     }
                 }
                 td { (named(lang, "act", "OPERATION_KIND_", act.kind().as_str_name())) }
-                td { (subject(lang, act, zone)) }
+                td { (subject(of, lang, act)) }
                 td { (why(act)) }
             } }
         },
     )
 }
 
-fn subject(lang: Language, act: &RecordedOperation, zone: &TimeZone) -> Markup {
+fn subject(of: Of<'_>, lang: Language, act: &RecordedOperation) -> Markup {
     const USERS_MAX: usize = 3;
     let more = act.user_ids.len().saturating_sub(USERS_MAX);
     html! {
@@ -199,7 +208,9 @@ fn subject(lang: Language, act: &RecordedOperation, zone: &TimeZone) -> Markup {
         @for id in [&act.prize_id, &act.pool_id, &act.unit_id, &act.envelope_id, &act.reference] {
             @if !id.is_empty() { code { (id) } " " }
         }
-        @if act.window_time.is_some() { (ui::time(act.window_time.as_ref(), zone)) " " }
+        @if act.window_time.is_some() {
+            (of.time(&act.campaign_id, act.window_time.as_ref())) " "
+        }
         @for user in act.user_ids.iter().take(USERS_MAX) {
             a href=(user_address(&act.campaign_id, user)) { (user) } " "
         }

@@ -2,11 +2,15 @@
 //! visitor may see.
 
 use axum::{extract::Query, response::Response};
-use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
+use tonic::Status;
 
-use super::{definition, rows};
+use super::{
+    definition,
+    rows::{self, Of},
+    zones::Zones,
+};
 use crate::{
     console::{
         layout::Place,
@@ -14,13 +18,16 @@ use crate::{
         visit::{Contents, Visit, reason},
     },
     proto::{
-        GetEnvelopeRequest, ListCampaignsRequest, ListDrawsRequest, ListEnvelopesRequest,
-        ListWinsRequest,
+        EnvelopeEvent, GetEnvelopeRequest, ListCampaignsRequest, ListDrawsRequest,
+        ListEnvelopesRequest, ListOperationsRequest, ListWinsRequest, RecordedDraw,
+        RecordedOperation, Win,
     },
 };
 
 /// Results of each kind.
 const RESULTS: u32 = 20;
+/// Campaigns that the form to look a user up offers.
+const OFFERED: u32 = 50;
 
 /// What is searched.
 #[derive(Debug, Default, Deserialize)]
@@ -52,24 +59,85 @@ pub(in crate::console) async fn page(visit: Visit, Query(asked): Query<Asked>) -
 
 async fn results(visit: &Visit, text: &str) -> Markup {
     let lang = visit.language;
-    let (campaigns, user, draws, wins, envelope) = tokio::join!(
+    let (campaigns, user, draws, wins, envelope, find) = tokio::join!(
         campaigns(visit, text),
-        user(visit, text),
-        request(visit, text),
-        unit(visit, text),
+        of_user(visit, text),
+        by_request(visit, text),
+        by_unit(visit, text),
         envelope(visit, text),
+        find_user(visit, text),
     );
+    let [user, draws, wins] = [user, draws, wins].map(unless_no_id);
+    let rows = [&user, &draws, &wins].into_iter().flatten();
+    let zones = Zones::read(visit, rows.flat_map(Found::campaigns)).await;
+    let shown = |found: Result<Found, Status>| found.map(|found| found.shown(visit, &zones, text));
     let sections = [
-        (lang.t("nav.campaigns"), campaigns),
-        (lang.t("search.user"), user),
-        (lang.t("search.request"), draws),
-        (lang.t("search.unit"), wins),
-        (lang.t("nav.envelopes"), envelope),
+        (lang.t("nav.campaigns"), campaigns, html! {}),
+        (lang.t("search.user"), shown(user), find),
+        (lang.t("search.request"), shown(draws), html! {}),
+        (lang.t("search.unit"), shown(wins), html! {}),
+        (lang.t("nav.envelopes"), envelope, html! {}),
     ];
     html! {
-        @for (title, contents) in sections {
-            section.card { h2 { (title) } (visit.section(contents)) }
+        @for (title, contents, more) in sections {
+            section.card { h2 { (title) } (visit.section(contents)) (more) }
         }
+    }
+}
+
+/// What one section of the results has.
+#[derive(Debug, Default)]
+struct Found {
+    wins: Vec<Win>,
+    draws: Vec<RecordedDraw>,
+    acts: Vec<RecordedOperation>,
+    events: Vec<EnvelopeEvent>,
+}
+
+impl Found {
+    /// The campaigns of all rows.
+    fn campaigns(&self) -> impl Iterator<Item = &str> {
+        let wins = self.wins.iter().map(|win| &win.campaign_id);
+        let draws = self.draws.iter().map(|draw| &draw.campaign_id);
+        let acts = self.acts.iter().map(|act| &act.campaign_id);
+        wins.chain(draws).chain(acts).map(String::as_str)
+    }
+
+    fn shown(&self, visit: &Visit, zones: &Zones, text: &str) -> Markup {
+        let lang = visit.language;
+        let of = Of::Several(zones);
+        let back = ui::address("/search", &[("q", text)]);
+        let Self {
+            wins,
+            draws,
+            acts,
+            events,
+        } = self;
+        if wins.is_empty() && draws.is_empty() && acts.is_empty() && events.is_empty() {
+            return nothing(visit);
+        }
+        html! {
+            @if !wins.is_empty() {
+                h3 { (lang.t("tab.wins")) } (rows::wins(of, lang, wins, &back))
+            }
+            @if !draws.is_empty() { h3 { (lang.t("tab.draws")) } (rows::draws(of, lang, draws)) }
+            @if !acts.is_empty() {
+                h3 { (lang.t("history.acts")) } (rows::operations(of, lang, acts))
+            }
+            @if !events.is_empty() {
+                h3 { (lang.t("nav.envelopes")) } (rows::events(lang, events))
+                p.hint { (lang.t("envelope.utc")) }
+            }
+            @if self.campaigns().next().is_some() { p.hint { (lang.t("search.zones")) } }
+        }
+    }
+}
+
+/// Nothing in place of the refusal of a text that is no id: it is one of something else.
+fn unless_no_id(found: Result<Found, Status>) -> Result<Found, Status> {
+    match found {
+        Err(status) if reason(&status) == "INVALID_REQUEST" => Ok(Found::default()),
+        found => found,
     }
 }
 
@@ -103,9 +171,8 @@ async fn campaigns(visit: &Visit, text: &str) -> Contents {
     })
 }
 
-/// A user's latest draws and wins.
-async fn user(visit: &Visit, text: &str) -> Contents {
-    let lang = visit.language;
+/// A user's latest draws and wins, and what operators did for the user.
+async fn of_user(visit: &Visit, text: &str) -> Result<Found, Status> {
     let draws = ListDrawsRequest {
         user_id: text.into(),
         page_size: RESULTS,
@@ -116,68 +183,81 @@ async fn user(visit: &Visit, text: &str) -> Contents {
         page_size: RESULTS,
         ..ListWinsRequest::default()
     };
+    let acts = ListOperationsRequest {
+        user_id: text.into(),
+        page_size: RESULTS,
+        ..ListOperationsRequest::default()
+    };
     let events = ListEnvelopesRequest {
         user_id: text.into(),
         page_size: RESULTS,
         ..ListEnvelopesRequest::default()
     };
-    let draws = visit.ledger().list_draws(draws).await?.into_inner().draws;
-    let wins = visit.ledger().list_wins(wins).await?.into_inner().wins;
-    let events = visit
-        .ledger()
-        .list_envelopes(events)
-        .await?
-        .into_inner()
-        .events;
-    let back = ui::address("/search", &[("q", text)]);
-    Ok(html! {
-        @if draws.is_empty() && wins.is_empty() && events.is_empty() { (nothing(visit)) }
-        @if !wins.is_empty() {
-            h3 { (lang.t("tab.wins")) }
-            (rows::wins(lang, &wins, &TimeZone::UTC, &back))
-        }
-        @if !draws.is_empty() {
-            h3 { (lang.t("tab.draws")) }
-            (rows::draws(lang, &draws, &TimeZone::UTC))
-        }
-        @if !events.is_empty() {
-            h3 { (lang.t("nav.envelopes")) }
-            (rows::events(lang, &events))
-        }
-        @if !draws.is_empty() || !wins.is_empty() || !events.is_empty() {
-            p.hint { (lang.t("search.utc")) }
-        }
+    let ledger = || visit.ledger();
+    Ok(Found {
+        draws: ledger().list_draws(draws).await?.into_inner().draws,
+        wins: ledger().list_wins(wins).await?.into_inner().wins,
+        acts: ledger()
+            .list_operations(acts)
+            .await?
+            .into_inner()
+            .operations,
+        events: ledger().list_envelopes(events).await?.into_inner().events,
     })
 }
 
-/// The draws of a request id: callers of several campaigns may have chosen the same.
-async fn request(visit: &Visit, text: &str) -> Contents {
+/// Looks the text up as a user of a campaign, which every store can.
+async fn find_user(visit: &Visit, text: &str) -> Markup {
     let lang = visit.language;
+    let request = ListCampaignsRequest {
+        page_size: OFFERED,
+        ..ListCampaignsRequest::default()
+    };
+    // Any campaign can be typed, whether or not the list has it.
+    let list = visit.campaigns().list_campaigns(request).await;
+    let known = list.map(|list| list.into_inner().campaigns);
+    let known = known.unwrap_or_default();
+    html! {
+        form.line method="get" action="/users/find" {
+            input type="hidden" name="user" value=(text);
+            label { (lang.t("search.in-campaign"))
+                input name="campaign" list="known-campaigns" required maxlength="128"
+                    autocomplete="off";
+            }
+            datalist #known-campaigns {
+                @for status in &known { option value=(definition(status).0.id) {} }
+            }
+            button type="submit" { (lang.t("user.find")) }
+        }
+        p.hint { (lang.t("search.in-campaign-hint")) }
+    }
+}
+
+/// The draws of a request id: callers of several campaigns may have chosen the same.
+async fn by_request(visit: &Visit, text: &str) -> Result<Found, Status> {
     let request = ListDrawsRequest {
         request_id: text.into(),
         page_size: RESULTS,
         ..ListDrawsRequest::default()
     };
-    let draws = visit.ledger().list_draws(request).await?.into_inner().draws;
-    Ok(html! {
-        @if draws.is_empty() { (nothing(visit)) }
-        @else { (rows::draws(lang, &draws, &TimeZone::UTC)) }
+    let list = visit.ledger().list_draws(request).await?.into_inner();
+    Ok(Found {
+        draws: list.draws,
+        ..Found::default()
     })
 }
 
 /// The wins of a unit. Each campaign has units of its own, which may have the same id.
-async fn unit(visit: &Visit, text: &str) -> Contents {
-    let lang = visit.language;
+async fn by_unit(visit: &Visit, text: &str) -> Result<Found, Status> {
     let request = ListWinsRequest {
         unit_id: text.into(),
         page_size: RESULTS,
         ..ListWinsRequest::default()
     };
-    let wins = visit.ledger().list_wins(request).await?.into_inner().wins;
-    let back = ui::address("/search", &[("q", text)]);
-    Ok(html! {
-        @if wins.is_empty() { (nothing(visit)) }
-        @else { (rows::wins(lang, &wins, &TimeZone::UTC, &back)) }
+    let list = visit.ledger().list_wins(request).await?.into_inner();
+    Ok(Found {
+        wins: list.wins,
+        ..Found::default()
     })
 }
 

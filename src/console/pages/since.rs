@@ -10,6 +10,7 @@ use crate::{
         ui::{self, named},
         visit::{Contents, Visit},
     },
+    model::convert::times::from_wire,
     proto::{ListOperationsRequest, RecordedOperation},
 };
 
@@ -51,6 +52,8 @@ async fn changes(visit: &Visit, since_s: i64) -> Contents {
     let list = visit.ledger().list_operations(request).await?.into_inner();
     let acts = &list.operations;
     let has_more = acts.len() > ACTS_MAX as usize || !list.next_page_token.is_empty();
+    let day = from_wire(Some(&since)).unwrap_or_default();
+    let day = day.strftime("%Y-%m-%d").to_string();
     Ok(html! {
         details.card open[!acts.is_empty()] {
             summary {
@@ -59,7 +62,10 @@ async fn changes(visit: &Visit, since_s: i64) -> Contents {
             @if acts.is_empty() { p.hint { (lang.t("since.none")) } }
             ul.plain {
                 @for act in acts.iter().take(ACTS_MAX as usize) { li { (line(visit, act)) } }
-                @if has_more { li { (lang.t("since.more")) } }
+            }
+            p {
+                @if has_more { (lang.t("since.more")) " " }
+                a href=(ui::address("/history", &[("from", &day)])) { (lang.t("since.all")) }
             }
         }
     })

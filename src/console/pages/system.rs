@@ -3,23 +3,30 @@
 use axum::{extract::State, response::Response};
 use jiff::{Timestamp, tz::TimeZone};
 use maud::{Markup, html};
+use tokio::task::JoinSet;
 
-use super::{overview::seconds, rows};
+use super::{definition, overview::seconds, rows, troubles};
 use crate::{
     console::{
-        About, Shared,
+        About, Shared, StoreKind,
+        i18n::Language,
         layout::Place,
         ui::{self, number},
-        visit::Visit,
+        visit::{Contents, Visit},
     },
     grpc::readiness::Phase,
     metrics::{INJECTOR, STORE, TLS},
     model::convert::times::from_wire,
-    proto::{EnvelopeSums, GetStatsRequest, GetStatsResponse, LedgerStats},
+    proto::{
+        CampaignState, EnvelopeSums, GetScheduleRequest, GetStatsRequest, GetStatsResponse,
+        LedgerStats, ListCampaignsRequest,
+    },
+    store::Durability,
 };
 
 const MIB: u64 = 1024 * 1024;
-const HOUR_S: i64 = 3_600;
+/// Campaigns whose next hour the page shows.
+const FIRINGS_MAX: u32 = 10;
 
 /// The page.
 pub(in crate::console) async fn page(State(console): State<Shared>, visit: Visit) -> Response {
@@ -29,9 +36,8 @@ pub(in crate::console) async fn page(State(console): State<Shared>, visit: Visit
         .get_stats(GetStatsRequest::default())
         .await;
     let stats = stats.map(tonic::Response::into_inner);
-    let clock = stats.as_ref().ok().map(|stats| &stats.read_time);
-    let now = clock.and_then(|time| from_wire(time.as_ref()));
-    let work = work(&visit, &console.about, now.unwrap_or_else(Timestamp::now));
+    let work = work(&visit, &console.about);
+    let firings = firings(&visit).await;
     let store = stats.map(|stats| store(&visit, &stats));
     let contents = html! {
         h1 { (lang.t("nav.system")) }
@@ -42,8 +48,9 @@ pub(in crate::console) async fn page(State(console): State<Shared>, visit: Visit
                 dd { (phase(&visit, &console.readiness.phase())) }
                 dt { (lang.t("system.version")) }
                 dd { (env!("CARGO_PKG_VERSION")) " " code { (crate::BUILD_ID) } }
-                dt { (lang.t("system.store")) } dd { code { (console.about.store_id) } }
-                dt { (lang.t("system.keeps")) } dd lang="en" { (console.about.promise) }
+                dt { (lang.t("system.store")) }
+                dd { (kind(lang, console.about.store)) " " code { (console.about.store_id) } }
+                dt { (lang.t("system.keeps")) } dd { (keeps(lang, console.about.durability)) }
                 dt { (lang.t("system.access")) }
                 dd {
                     @if console.is_policed { (lang.t("system.policed")) }
@@ -60,6 +67,11 @@ pub(in crate::console) async fn page(State(console): State<Shared>, visit: Visit
                 }
             }
             p.hint { (lang.t("system.replica")) }
+        }
+        section.card {
+            h2 { (lang.t("system.next")) }
+            (visit.section(firings))
+            p.hint { (lang.with("system.lead", &number(console.about.lead.as_secs()))) }
         }
         (work)
         (visit.section(store))
@@ -96,11 +108,74 @@ fn until(at_s: i64) -> Markup {
     html! { (ui::time(Some(&at), &TimeZone::UTC)) " UTC" }
 }
 
-/// What the service has done since it was started, and when it puts units in next.
-fn work(visit: &Visit, about: &About, now: Timestamp) -> Markup {
+/// Where the store is.
+fn kind(lang: Language, store: StoreKind) -> &'static str {
+    match store {
+        StoreKind::Embedded => lang.t("system.embedded"),
+        StoreKind::Redis => lang.t("system.redis"),
+        StoreKind::Sentinel => lang.t("system.sentinel"),
+        StoreKind::Cluster => lang.t("system.cluster"),
+    }
+}
+
+/// What an acknowledged draw survives.
+fn keeps(lang: Language, durability: Durability) -> &'static str {
+    match durability {
+        Durability::Volatile => lang.t("system.keeps-nothing"),
+        Durability::Embedded => lang.t("system.keeps-embedded"),
+        Durability::Fast => lang.t("system.keeps-fast"),
+        Durability::Local => lang.t("system.keeps-local"),
+        Durability::Strict => lang.t("system.keeps-strict"),
+    }
+}
+
+/// When hours are filled next, of the first campaigns that run.
+async fn firings(visit: &Visit) -> Contents {
     let lang = visit.language;
-    let lead_s = i64::try_from(about.lead.as_secs()).unwrap_or_default();
-    let next_s = (now.as_second() + lead_s).div_euclid(HOUR_S) * HOUR_S + HOUR_S - lead_s;
+    let request = ListCampaignsRequest {
+        page_size: FIRINGS_MAX,
+        state: CampaignState::Running.into(),
+        ..ListCampaignsRequest::default()
+    };
+    let list = visit
+        .campaigns()
+        .list_campaigns(request)
+        .await?
+        .into_inner();
+    let mut reads = JoinSet::new();
+    for status in &list.campaigns {
+        let (visit, (campaign, zone)) = (visit.clone(), definition(status));
+        reads
+            .spawn(async move { Some((next_firing(&visit, &campaign.id).await?, campaign, zone)) });
+    }
+    let mut firings: Vec<_> = reads.join_all().await.into_iter().flatten().collect();
+    firings.sort_by_key(|(next, campaign, _)| (next.seconds, campaign.id.clone()));
+    Ok(html! {
+        @if firings.is_empty() { p { (lang.t("system.none-next")) } }
+        ul.plain { @for (next, campaign, zone) in &firings { li {
+            (ui::time(Some(next), zone)) " " (campaign.time_zone) " · "
+            a href={ "/campaigns/" (campaign.id) "/schedule" } { (campaign.id) }
+        } } }
+        @if !list.next_page_token.is_empty() {
+            p.hint { (lang.with("system.more-next", &FIRINGS_MAX.to_string())) }
+        }
+    })
+}
+
+/// When the next hour of a campaign is filled; none if it has no more, or if that cannot be read.
+async fn next_firing(visit: &Visit, campaign: &str) -> Option<prost_types::Timestamp> {
+    let request = GetScheduleRequest {
+        campaign_id: campaign.into(),
+        page_size: 1,
+        ..GetScheduleRequest::default()
+    };
+    let response = visit.campaigns().get_schedule(request).await;
+    response.ok()?.into_inner().next_injection_time
+}
+
+/// What the service has done since it was started.
+fn work(visit: &Visit, about: &About) -> Markup {
+    let lang = visit.language;
     let mean = |times: &prometheus::Histogram, scale: f64| match times.get_sample_count() {
         0 => "–".to_owned(),
         count => format!("{:.1}", times.get_sample_sum() * scale / count as f64),
@@ -109,13 +184,13 @@ fn work(visit: &Visit, about: &About, now: Timestamp) -> Markup {
         section.card {
             h2 { (lang.t("system.work")) }
             dl.pairs {
-                dt { (lang.t("system.next")) }
-                dd { (until(next_s)) " " (lang.with("system.lead", &number(about.lead.as_secs()))) }
                 dt { (lang.t("system.hours")) }
                 dd { (lang.with("system.in-time", &number(INJECTOR.in_time.get())))
                     " · " (lang.with("system.late", &number(INJECTOR.late.get())))
                     " · " (lang.with("system.missed", &number(INJECTOR.missed.get()))) }
-                dt { (lang.t("system.forks")) } dd { (number(STORE.forks.get())) }
+                @if about.store != StoreKind::Embedded {
+                    dt { (lang.t("system.forks")) } dd { (number(STORE.forks.get())) }
+                }
                 dt { (lang.t("system.batches")) }
                 dd { (number(STORE.batch_calls.get_sample_count())) " · "
                     (lang.with("system.calls", &mean(&STORE.batch_calls, 1.0))) }
@@ -129,6 +204,7 @@ fn work(visit: &Visit, about: &About, now: Timestamp) -> Markup {
 fn store(visit: &Visit, stats: &GetStatsResponse) -> Markup {
     let lang = visit.language;
     html! {
+        (troubles::halted(lang, &stats.halted))
         @if stats.test_clock {
             (ui::notice("warn", &html! { (lang.t("system.test-clock")) }))
         }

@@ -16,10 +16,13 @@ use super::{
     caller::Credential,
     policed::Policed,
     policy::CertificateName,
-    table::{REFLECTION, is_proposable, permission},
+    table::{REFLECTION, is_brake, is_proposable, permission},
 };
 use crate::{
-    grpc::status::{CallError, status},
+    grpc::{
+        live::Live,
+        status::{CallError, status},
+    },
     tls::Peer,
 };
 
@@ -32,6 +35,8 @@ struct Needed {
     permission: Permission,
     /// Those who may propose come as far as the services' own gate.
     is_proposable: bool,
+    /// It pauses something.
+    is_brake: bool,
 }
 
 /// Puts every call before its gate.
@@ -58,11 +63,13 @@ impl AccessLayer {
             Some(rpc) => Some(Needed {
                 permission: permission(rpc),
                 is_proposable: is_proposable(rpc),
+                is_brake: is_brake(rpc),
             }),
             None if path.starts_with(REFLECTION_PATH) => (self.reflection == Reflection::Admin)
                 .then_some(Needed {
                     permission: REFLECTION,
                     is_proposable: false,
+                    is_brake: false,
                 }),
             None => None,
         }
@@ -114,8 +121,9 @@ where
         let spare = self.service.clone();
         let mut ready = std::mem::replace(&mut self.service, spare);
         let credential = credential(&request);
+        let is_live = request.extensions().get::<Live>().is_some();
         Box::pin(async move {
-            match admit(&policed, needed, credential).await {
+            match admit(&policed, needed, credential, is_live).await {
                 Ok(caller) => {
                     request.extensions_mut().insert(caller);
                     ready.call(request).await
@@ -127,17 +135,24 @@ where
 }
 
 /// Whose credential it is, if that identity may make such a request at all.
+///
+/// A call counts for the identity's `rate`, with two exceptions. Reads for live pages do not: the
+/// console makes them once a second, and all viewers share what they find. The brake does not for
+/// those who may use it, since it must work at any time.
 async fn admit(
     policed: &Arc<Policed>,
     needed: Needed,
     credential: Result<Credential, Denial>,
+    is_live: bool,
 ) -> Result<Caller, Denial> {
     let caller = policed.identify(credential?).await?;
-    if let Some(identity) = caller.identity() {
+    let may = caller.may_somewhere(needed.permission);
+    let is_free = is_live || needed.is_brake && may.is_ok();
+    if let Some(identity) = caller.identity().filter(|_| !is_free) {
         policed.pass(identity)?;
     }
     let may_propose = || caller.may_somewhere(Permission::Propose).is_ok();
-    match caller.may_somewhere(needed.permission) {
+    match may {
         Err(denial) if !(needed.is_proposable && may_propose()) => Err(denial),
         _ => Ok(caller),
     }

@@ -90,6 +90,11 @@ pub const fn is_proposable(rpc: Rpc) -> bool {
     )
 }
 
+/// Whether an RPC pauses something.
+pub(super) const fn is_brake(rpc: Rpc) -> bool {
+    matches!(rpc, Rpc::PauseCampaign | Rpc::PausePrize)
+}
+
 /// The permission for reflection, if it is served by permission.
 pub(super) const REFLECTION: Permission = Permission::Admin;
 

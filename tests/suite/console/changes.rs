@@ -128,6 +128,35 @@ async fn changes(server: &Server, browser: &mut Browser) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn caps_of_prizes_are_changed_and_shown() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    browser.sign_in("olga");
+    let page = browser.get("/campaigns/wheel").good();
+    assert!(!page.contains("Most of a prize"), "{page}");
+    let form = "version=1&prize=coupon&prize_name=Coupon&cap_per_day=2&cap_total=7";
+    let check = browser.post("/campaigns/wheel/change", form).good();
+    assert!(check.contains("prizes[coupon].perUser"), "{check}");
+    browser
+        .post("/campaigns/wheel/change/apply", form)
+        .leads_to("/campaigns/wheel/change?done=changed");
+    let page = browser.get("/campaigns/wheel").good();
+    for words in [
+        "Most of a prize that a user wins",
+        "<dt>Most of Coupon (coupon) that a user wins</dt><dd>2 a day 7 in all</dd>",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    let page = browser.get("/campaigns/wheel/change").good();
+    assert!(
+        page.contains(r#"name="cap_total" type="number" min="1""#),
+        "{page}"
+    );
+    assert!(page.contains(r#"value="7""#), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn codes_are_imported_once_and_what_is_left_is_listed() {
     let data = tempfile::tempdir().unwrap();
     let (server, mut browser) = served(data.path());

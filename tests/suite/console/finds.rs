@@ -11,7 +11,7 @@ use tombola::{
     store::sqlite::DATABASE_FILE,
 };
 
-use super::{Browser, address, fill, served};
+use super::{Browser, address, encoded, fill, served};
 use crate::process::{Server, Start};
 
 /// More campaigns than a page of `ListCampaigns` has.
@@ -160,4 +160,59 @@ fn plan(db: &Connection, sql: &Sql) -> String {
         .unwrap();
     let lines: Vec<_> = rows.map(Result::unwrap).collect();
     lines.join("\n")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_are_in_the_zones_of_their_campaigns() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    browser.sign_in("olga");
+    let draws = browser.get("/campaigns/wheel/draws").good();
+    let (before, _) = draws.split_once("<code>order-1</code>").unwrap();
+    let time = &before[before.rfind("<time ").unwrap()..];
+    let time = time.split("</time>").next().unwrap();
+    assert!(time.contains("+08:00"), "{time}");
+    let zone = r#" <span class="hint">Asia/Shanghai</span>"#;
+    let row = format!("{time}</time>{zone}");
+    let unit = browser.get("/campaigns/wheel/wins").good();
+    let (_, unit) = unit.split_once("<code>deck:").unwrap();
+    let unit = format!("deck:{}", unit.split('<').next().unwrap());
+    let page = browser.get("/search?q=order-1").good();
+    assert!(page.contains(&row), "{row}: {page}");
+    let of_unit = browser.get(&format!("/search?q={}", encoded(&unit))).good();
+    for page in [page, of_unit] {
+        assert!(page.contains(zone) && !page.contains(">UTC<"), "{page}");
+        assert!(page.contains("Each time is in the zone"), "{page}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_are_found_who_have_not_drawn() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    browser.sign_in("olga");
+    let grant = "user=carl&draws=2&request_id=one&reason=sorry";
+    browser
+        .post("/campaigns/wheel/users/grant", grant)
+        .leads_to("/campaigns/wheel/users?user=carl&done=granted");
+    browser
+        .post("/campaigns/wheel/users/block", "user=dora&reason=fraud")
+        .leads_to("/campaigns/wheel/users?user=dora&done=blocked");
+    for (user, act) in [("carl", "granted draws"), ("dora", "blocked")] {
+        let page = browser.get(&format!("/search?q={user}")).good();
+        let link = format!("/campaigns/wheel/users?user={user}");
+        assert!(page.contains(act) && page.contains(&link), "{page}");
+        // Every store can look a user up.
+        assert!(page.contains(r#"<option value="wheel">"#), "{page}");
+    }
+    browser
+        .get("/users/find?campaign=wheel&user=a+b")
+        .leads_to("/campaigns/wheel/users?user=a%20b");
+    // What is too long for an id is none.
+    let long = browser
+        .get(&format!("/search?q={}", "x".repeat(200)))
+        .good();
+    assert!(!long.contains("notice bad"), "{long}");
 }

@@ -202,3 +202,82 @@ pools:
         assert!(odds.contains(row), "{row}: {odds}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn draws_say_what_gave_each_win() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    let yaml = format!(
+        "id: wheel\n{TIMES}prizes: [{{id: mug, stock: 1000}}, {{id: car, stock: 5}}]
+guarantees: [{{id: sure, prizes: [car], within: 3}}]
+pools: [{{id: deck, deck: {{size: 2, cards: {{mug: 2}}, onExhausted: RESHUFFLE}}}}]\n"
+    );
+    apply(&server, &yaml).await;
+    browser.sign_in("olga");
+    draw(&server, "wheel", 3).await;
+    for path in ["/campaigns/wheel/draws", "/campaigns/wheel/users?user=u-1"] {
+        let page = browser.get(path).good();
+        let pool = page.matches("from pool deck").count();
+        let guarantee = page.matches("given by a guarantee").count();
+        assert_eq!((pool, guarantee), (2, 1), "{path}: {page}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn units_have_sums_and_what_lasts_is_not_said_to_run_out() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    let yaml = format!(
+        "id: wheel\n{TIMES}prizes: [{{id: mug, stock: 1000}}, {{id: car, stock: 500}}]
+pools: [{{id: deck, deck: {{size: 2, cards: {{mug: 1, car: 1}}, onExhausted: RESHUFFLE}}}}]\n"
+    );
+    apply(&server, &yaml).await;
+    draw(&server, "wheel", 2).await;
+    browser.sign_in("olga");
+    let page = browser.get("/campaigns/wheel").good();
+    for sum in [
+        r#"data-live="total:stock">1,500<"#,
+        r#"data-live="total:won">2<"#,
+    ] {
+        assert!(page.contains(sum), "{sum}: {page}");
+    }
+    let page = browser.get("/").good();
+    assert!(
+        page.contains("Least stock left") && page.contains("mug 99%"),
+        "{page}"
+    );
+    assert!(!page.contains("uns out"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_system_page_names_the_store_and_the_next_hours() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    for (id, zone) in [("wheel", "Asia/Shanghai"), ("spin", "Asia/Kolkata")] {
+        let yaml = format!(
+            "id: {id}\ntimeZone: {zone}
+startTime: 2026-11-01T00:00:00+08:00
+endTime: 2030-12-31T00:00:00+08:00
+prizes: [{{id: mug, stock: 500000}}]
+pools: [{{id: hourly, schedule: {{perHour: {{mug: 1}}}}}}]\n"
+        );
+        apply(&server, &yaml).await;
+    }
+    browser.sign_in("olga");
+    let page = browser.get("/system").good();
+    for words in [
+        "embedded, in the directory",
+        "every acknowledged draw is on disk",
+        r#"Asia/Shanghai · <a href="/campaigns/wheel/schedule">"#,
+        r#"Asia/Kolkata · <a href="/campaigns/spin/schedule">"#,
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    assert!(!page.contains("Redis server"), "{page}");
+    browser.language = "zh";
+    let page = browser.get("/system").good();
+    assert!(
+        page.contains("每次已确认的抽奖都已写入磁盘") && !page.contains("acknowledged"),
+        "{page}"
+    );
+}

@@ -99,13 +99,15 @@ async fn a_halted_partition_is_named_and_hides_nothing() {
         let wheel = browser.get("/campaigns/wheel").good();
         let refused = browser.post("/campaigns/wheel/pause", "");
         assert_eq!(refused.status, 503, "{}", refused.body);
-        for page in [&overview, &wheel, &refused.body] {
+        let system = browser.get("/system").good();
+        for page in [&overview, &wheel, &refused.body, &system] {
             assert!(page.contains(headline), "{page}");
             assert!(page.contains("<code>tombola recover</code>"), "{page}");
             assert!(!page.contains("Halted("), "{page}");
         }
         let number = format!(" {partition}: ");
         assert!(overview.contains(&number) && wheel.contains(&number));
+        assert!(system.contains(&number), "{system}");
         for path in ["/campaigns/wheel/schedule", "/campaigns/a1", "/alerts"] {
             browser.get(path).good();
         }

@@ -15,6 +15,7 @@ mod forget;
 mod glance;
 mod grounds;
 mod halts;
+mod kept;
 mod mistakes;
 mod new;
 mod oidc;
@@ -22,6 +23,7 @@ mod overview;
 mod pages;
 mod plan;
 mod proposals;
+mod rates;
 mod roles;
 mod scale;
 mod sessions;
@@ -140,6 +142,7 @@ fn all_pages() -> Vec<String> {
         "/?state=RUNNING",
         "/?state=CLOSED",
         "/alerts",
+        "/history",
         "/search",
         "/search?q=order-1",
         "/campaigns/wheel",

@@ -43,9 +43,47 @@ async fn changes_since_the_last_visit_are_shown() {
         assert!(begun.elapsed() < PATIENCE, "{page}");
         page = olga.get("/").good();
     }
-    for words in ["igor", "paused the campaign"] {
+    for words in ["igor", "paused the campaign", r#"href="/history?from=20"#] {
         assert!(page.contains(words), "{words}: {page}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acts_in_all_campaigns_are_on_one_page() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut olga) = served(data.path());
+    fill(&server).await;
+    olga.sign_in("olga");
+    let mut igor = olga.clone();
+    igor.sign_in("igor");
+    igor.post("/campaigns/wheel/pause", "reason=fire");
+    olga.post("/envelopes/gift/cancel", "typed=gift&reason=mistake")
+        .leads_to("/envelopes/gift?done=cancelled");
+    let page = olga.get("/history").good();
+    for words in [
+        r#"<td><a href="/campaigns/wheel">wheel</a></td>"#,
+        "applied a version",
+        "fire",
+        "cancelled an envelope",
+        r#"<span class="hint">UTC</span>"#,
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    let filtered = olga.get("/history?operator=igor").good();
+    assert!(
+        filtered.contains("fire") && !filtered.contains("mistake"),
+        "{filtered}"
+    );
+    // The filter stays on the way to further pages.
+    for number in 0..60 {
+        let act = if number % 2 == 0 { "resume" } else { "pause" };
+        igor.post(&format!("/campaigns/wheel/{act}"), "");
+    }
+    let page = olga.get("/history?operator=igor").good();
+    let (_, next) = page.split_once(r#"rel="next" href=""#).unwrap();
+    let next = next.split('"').next().unwrap().replace("&amp;", "&");
+    assert!(next.starts_with("/history?operator=igor&page="), "{next}");
+    assert!(olga.get(&next).good().contains("fire"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

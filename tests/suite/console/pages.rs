@@ -48,6 +48,13 @@ async fn pages_work_on_redis_and_say_what_needs_postgresql() {
             assert!(page.contains("--postgres-url"), "{path}: {page}");
         }
     }
+    let found = browser.get("/search?q=carl").good();
+    assert!(found.contains(r#"<option value="wheel">"#), "{found}");
+    let system = browser.get("/system").good();
+    assert!(
+        system.contains("one Redis server") && system.contains("Changes of the Redis server"),
+        "{system}"
+    );
     brake(&server, &mut browser).await;
 }
 

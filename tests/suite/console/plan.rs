@@ -8,7 +8,7 @@ use crate::{faults::redis::House, process::Server};
 const PLAN: &str = "/campaigns/wheel/plan";
 
 /// The hidden fields of the editor's form, as a browser sends them on.
-fn state(page: &str) -> String {
+pub(super) fn state(page: &str) -> String {
     let (_, form) = page.split_once(r#"id="plan-apply""#).map_or_else(
         || {
             page.split_once(r#"action="/campaigns/wheel/plan""#)

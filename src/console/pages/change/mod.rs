@@ -1,5 +1,6 @@
-//! Everyday changes of a campaign: its name and end, limits, budget, names of prizes. A form shows
-//! first what it would change, then applies that to the version that was read and to no other.
+//! Everyday changes of a campaign: its name and end, limits, budget, names and caps of prizes. A
+//! form shows first what it would change, then applies that to the version that was read and to no
+//! other.
 
 mod budget;
 mod ending;
@@ -19,6 +20,7 @@ use serde::Deserialize;
 use tonic::Status;
 
 pub(in crate::console) use self::ending::{close, recall};
+use self::proposal::LimitField;
 pub(super) use self::proposal::moment;
 use super::{
     Tab, acts,
@@ -37,8 +39,8 @@ use crate::{
     },
     model::text::visible,
     proto::{
-        ApplyCampaignRequest, ApplyCampaignResponse, Campaign, CampaignStatus, DrawLimits,
-        GetCampaignRequest, WindowChange, propose_change_request::Change,
+        ApplyCampaignRequest, ApplyCampaignResponse, Campaign, CampaignStatus, GetCampaignRequest,
+        WindowChange, propose_change_request::Change,
     },
 };
 
@@ -101,14 +103,14 @@ fn forms(visit: &Visit, status: &CampaignStatus) -> Markup {
             h2 { (lang.t("limits.title")) }
             p.hint { (lang.t("edit.limits-hint")) }
             form.line method="post" action=(action) {
-                (hidden) (limits(visit, campaign.limits)) (check)
+                (hidden) (limits(visit, &proposal::LIMITS, 0, campaign.limits)) (check)
             }
             @for segment in &campaign.segment_limits {
                 h3 { (lang.with("limits.segment", &segment.segment)) }
                 form.line method="post" action=(action) {
                     (hidden)
                     input type="hidden" name="segment" value=(segment.segment);
-                    (limits(visit, segment.limits)) (check)
+                    (limits(visit, &proposal::LIMITS, 0, segment.limits)) (check)
                 }
             }
         }
@@ -121,6 +123,7 @@ fn forms(visit: &Visit, status: &CampaignStatus) -> Markup {
         }
         section.card {
             h2 { (lang.t("edit.prizes")) }
+            p.hint { (lang.t("edit.caps-hint")) }
             @for prize in &campaign.prizes {
                 form.line method="post" action=(action) {
                     (hidden)
@@ -129,6 +132,7 @@ fn forms(visit: &Visit, status: &CampaignStatus) -> Markup {
                         input name="prize_name" value=(prize.name) maxlength="256"
                             autocomplete="off";
                     }
+                    (limits(visit, &proposal::CAPS, 1, prize.per_user))
                     (check)
                 }
             }
@@ -136,12 +140,17 @@ fn forms(visit: &Visit, status: &CampaignStatus) -> Markup {
     }
 }
 
-fn limits(visit: &Visit, limits: Option<DrawLimits>) -> Markup {
+fn limits<T: Default>(
+    visit: &Visit,
+    fields: &[LimitField<T>],
+    least: u32,
+    limits: Option<T>,
+) -> Markup {
     let mut limits = limits.unwrap_or_default();
     html! {
-        @for (name, key, limit) in proposal::LIMITS {
+        @for (name, key, limit) in fields {
             label { (visit.language.t(key))
-                input name=(name) type="number" min="0" max=(u32::MAX) inputmode="numeric"
+                input name=(name) type="number" min=(least) max=(u32::MAX) inputmode="numeric"
                     value=[*limit(&mut limits)];
             }
         }
@@ -173,7 +182,7 @@ pub(in crate::console) async fn apply(
     Form(fields): Form<Fields>,
 ) -> Response {
     match propose(&visit, &id, &fields, false).await {
-        Ok(applied) => acts::finish(&visit, Ok(applied), &address(&id), "changed"),
+        Ok(_) => acts::gone_to(&address(&id), "changed"),
         Err(Trouble::Refused(refusal)) if proposals::is_needed(&refusal) => {
             let campaign = match changed(&visit, &id, &fields).await {
                 Ok(campaign) => campaign,

@@ -8,21 +8,20 @@ use super::budget;
 use crate::{
     console::i18n::Language,
     model::convert::times::{from_wire, to_wire},
-    proto::{Campaign, DrawLimits},
+    proto::{Campaign, DrawLimits, Prize, PrizeCap},
 };
 
 /// How forms write moments: local time, as browsers do.
 const LOCAL: &str = "%Y-%m-%dT%H:%M:%S";
 
-/// The limits: the name of the field and of its message, and where the value is.
-pub(super) type LimitField = (
-    &'static str,
-    &'static str,
-    fn(&mut DrawLimits) -> &mut Option<u32>,
-);
+/// Where the value of a limit is.
+type Value<T> = fn(&mut T) -> &mut Option<u32>;
+
+/// A limit: the name of its field and of its message, and where the value is.
+pub(super) type LimitField<T> = (&'static str, &'static str, Value<T>);
 
 /// All limits, in the order in which pages show them.
-pub(super) const LIMITS: [LimitField; 6] = [
+pub(super) const LIMITS: [LimitField<DrawLimits>; 6] = [
     ("draws_per_day", "limits.draws-per-day", |it| {
         &mut it.draws_per_day
     }),
@@ -43,8 +42,14 @@ pub(super) const LIMITS: [LimitField; 6] = [
     }),
 ];
 
+/// The most units of a prize that a user may win.
+pub(super) const CAPS: [LimitField<PrizeCap>; 2] = [
+    ("cap_per_day", "edit.cap-day", |it| &mut it.per_day),
+    ("cap_total", "edit.cap-total", |it| &mut it.total),
+];
+
 /// All fields that people fill in, and the names of their messages.
-pub(super) const SHOWN: [(&str, &str); 13] = [
+pub(super) const SHOWN: [(&str, &str); 15] = [
     ("name", "edit.name"),
     ("end", "edit.end-local"),
     (LIMITS[0].0, LIMITS[0].1),
@@ -57,6 +62,8 @@ pub(super) const SHOWN: [(&str, &str); 13] = [
     ("budget_per_day", "edit.budget-day"),
     ("budget_total", "edit.budget-total"),
     ("prize_name", "units.prize"),
+    (CAPS[0].0, CAPS[0].1),
+    (CAPS[1].0, CAPS[1].1),
     ("reason", "form.reason"),
 ];
 
@@ -89,9 +96,9 @@ pub(super) fn change(
             None => problems.push(lang.with("edit.bad-time", end)),
         }
     }
-    if let (Some(id), Some(name)) = (field("prize"), field("prize_name")) {
+    if let Some(id) = field("prize") {
         match campaign.prizes.iter_mut().find(|prize| prize.id == id) {
-            Some(prize) => prize.name = name.into(),
+            Some(prize) => change_prize(prize, fields, lang, &mut problems),
             None => problems.push(lang.with("edit.no-prize", id)),
         }
     }
@@ -109,17 +116,7 @@ pub(super) fn change(
             found.map(|found| &mut found.limits)
         }
     };
-    let mut values = Vec::new();
-    for (name, key, limit) in LIMITS {
-        match field(name).map(|value| (value, value.parse())) {
-            None => {}
-            Some(("", _)) => values.push((limit, None)),
-            Some((_, Ok(value))) => values.push((limit, Some(value))),
-            Some((_, Err(_))) => {
-                problems.push(format!("{}: {}", lang.t(key), lang.t("edit.bad-limit")));
-            }
-        }
-    }
+    let values = values(&LIMITS, fields, lang, &mut problems);
     if let Some(limits) = limits
         && !values.is_empty()
     {
@@ -133,6 +130,46 @@ pub(super) fn change(
     } else {
         Err(problems)
     }
+}
+
+/// Writes the name and the caps of a prize. Two empty caps are none.
+fn change_prize(
+    prize: &mut Prize,
+    fields: &BTreeMap<String, String>,
+    lang: Language,
+    problems: &mut Vec<String>,
+) {
+    if let Some(name) = fields.get("prize_name") {
+        prize.name = name.trim().into();
+    }
+    let mut cap = prize.per_user.unwrap_or_default();
+    for (value_of, value) in values(&CAPS, fields, lang, problems) {
+        *value_of(&mut cap) = value;
+    }
+    let is_none = cap == PrizeCap::default();
+    prize.per_user = (!is_none).then_some(cap);
+}
+
+/// The limits that a form has. An empty field is no limit.
+fn values<T>(
+    limits: &[LimitField<T>],
+    fields: &BTreeMap<String, String>,
+    lang: Language,
+    problems: &mut Vec<String>,
+) -> Vec<(Value<T>, Option<u32>)> {
+    let mut values = Vec::new();
+    for (name, key, limit) in limits {
+        let value = fields.get(*name).map(|value| value.trim());
+        match value.map(|value| (value, value.parse())) {
+            None => {}
+            Some(("", _)) => values.push((*limit, None)),
+            Some((_, Ok(value))) => values.push((*limit, Some(value))),
+            Some((_, Err(_))) => {
+                problems.push(format!("{}: {}", lang.t(key), lang.t("edit.bad-limit")));
+            }
+        }
+    }
+    values
 }
 
 /// A local time in a zone; none if it is no time, or if it is there twice or not at all because
@@ -149,10 +186,7 @@ pub(in crate::console::pages) fn moment(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        model::convert::times::zone_named,
-        proto::{Prize, SegmentLimits},
-    };
+    use crate::{model::convert::times::zone_named, proto::SegmentLimits};
 
     fn campaign() -> Campaign {
         Campaign {
@@ -176,7 +210,13 @@ mod tests {
     }
 
     fn changed(fields: &[(&str, &str)]) -> Result<Campaign, Vec<String>> {
-        let mut campaign = campaign();
+        changed_from(campaign(), fields)
+    }
+
+    fn changed_from(
+        mut campaign: Campaign,
+        fields: &[(&str, &str)],
+    ) -> Result<Campaign, Vec<String>> {
         let fields = fields.iter();
         let fields = fields.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let zone = zone_named("America/New_York");
@@ -201,6 +241,28 @@ mod tests {
         assert_eq!(limits.draws_per_day, Some(0));
         let named = changed(&[("prize", "mug"), ("prize_name", " A mug ")]).unwrap();
         assert_eq!(named.prizes[0].name, "A mug");
+    }
+
+    #[test]
+    fn caps_of_a_prize_are_set_and_taken_away() {
+        let cap = |fields: &[(&str, &str)]| {
+            let mut campaign = campaign();
+            campaign.prizes[0].per_user = Some(PrizeCap {
+                total: Some(9),
+                per_day: None,
+            });
+            changed_from(campaign, fields).map(|it| it.prizes[0].per_user)
+        };
+        let of = |total, per_day| Ok(Some(PrizeCap { total, per_day }));
+        assert_eq!(cap(&[]), of(Some(9), None));
+        let named = [("prize", "mug"), ("prize_name", "Mug")];
+        assert_eq!(cap(&named), of(Some(9), None));
+        let both = [("prize", "mug"), ("cap_total", " 5 "), ("cap_per_day", "2")];
+        assert_eq!(cap(&both), of(Some(5), Some(2)));
+        let none = [("prize", "mug"), ("cap_total", ""), ("cap_per_day", "")];
+        assert_eq!(cap(&none), Ok(None));
+        let wrong = [("prize", "mug"), ("cap_total", "-1"), ("cap_per_day", "x")];
+        assert_eq!(cap(&wrong).unwrap_err().len(), 2);
     }
 
     #[test]

@@ -458,7 +458,7 @@ pub(super) fn stale(visit: &Visit, status: &CampaignStatus, base: u32, fields: &
             } }
             div.line {
                 form method="post" action=(path) {
-                    @for name in ["pool", "at", "base", "draft"] {
+                    @for name in ["pool", "at", "base", "draft", "reason"] {
                         input type="hidden" name=(name) value=(fields.get(name));
                     }
                     @for id in fields.all("with") {

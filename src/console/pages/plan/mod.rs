@@ -20,13 +20,14 @@ use super::{
     fields::Fields,
     forecast, head, problems,
     proposals::{self, Wanted},
+    sent::Sent,
     status,
 };
 use crate::{
     console::{
         layout::Place,
         ui,
-        visit::{Contents, Visit, reason},
+        visit::{Contents, Visit, http_status, reason},
     },
     model::{Problems, convert::moment_to_proto},
     proto::{
@@ -42,11 +43,12 @@ pub(in crate::console) async fn page(
     Query(fields): Query<Fields>,
 ) -> Response {
     let contents = edited(&visit, &id, &fields).await;
-    visit.page(
-        Place::Campaigns,
-        visit.language.t("schedule.edit"),
-        contents,
-    )
+    shown(&visit, contents)
+}
+
+fn shown(visit: &Visit, contents: Contents) -> Response {
+    let title = visit.language.t("schedule.edit");
+    visit.page(Place::Campaigns, title, contents)
 }
 
 /// Paints, goes elsewhere in the calendar, or applies.
@@ -56,41 +58,46 @@ pub(in crate::console) async fn submit(
     Form(fields): Form<Fields>,
 ) -> Response {
     if fields.get("do") == "apply" {
-        let result = apply(&visit, &id, &fields).await;
-        let is_stale = matches!(&result, Err(status) if reason(status) == "VERSION_STALE");
-        if !is_stale {
-            let target = format!("/campaigns/{}/plan", ui::encoded(&id));
+        match applied(&visit, &id, &fields).await {
+            Ok(address) => return Redirect::to(&address).into_response(),
+            // The page compares the versions.
+            Err(status) if reason(&status) == "VERSION_STALE" => {}
+            Err(status) => return refused(&visit, &id, &fields, &status).await,
+        }
+    }
+    let contents = edited(&visit, &id, &fields).await;
+    shown(&visit, contents)
+}
+
+/// Applies the draft, or proposes it if that needs an approval; the address of what came of it.
+async fn applied(visit: &Visit, id: &str, fields: &Fields) -> Result<String, Status> {
+    match apply(visit, id, fields).await {
+        Ok(()) => {
             let query = [
                 ("pool", fields.get("pool")),
                 ("at", fields.get("at")),
                 ("done", "plan-applied"),
             ];
-            return match result {
-                Err(status) if proposals::is_needed(&status) => {
-                    let wanted = wanted(&visit, &id, &fields).await;
-                    let address = match wanted {
-                        Ok(wanted) => proposals::send(&visit, wanted).await,
-                        Err(status) => Err(status),
-                    };
-                    let result = address.as_ref().map(drop).map_err(Status::clone);
-                    let target = address.as_ref().map_or("/", String::as_str);
-                    acts::finish(&visit, result, target, "proposed")
-                }
-                Ok(()) => Redirect::to(&ui::address(&target, &query)).into_response(),
-                Err(status) => visit.page(
-                    Place::Campaigns,
-                    visit.language.t("error.title"),
-                    Err(status),
-                ),
-            };
+            let path = format!("/campaigns/{}/plan", ui::encoded(id));
+            Ok(ui::address(&path, &query))
         }
+        Err(status) if proposals::is_needed(&status) => {
+            let wanted = wanted(visit, id, fields).await?;
+            let address = proposals::send(visit, wanted).await?;
+            Ok(ui::address(&address, &[("done", "proposed")]))
+        }
+        Err(status) => Err(status),
     }
-    let contents = edited(&visit, &id, &fields).await;
-    visit.page(
-        Place::Campaigns,
-        visit.language.t("schedule.edit"),
-        contents,
-    )
+}
+
+/// The editor with the draft that is not applied, and why. If the editor itself cannot be shown
+/// now, a form keeps all that was sent.
+async fn refused(visit: &Visit, id: &str, fields: &Fields, status: &Status) -> Response {
+    let Ok(editor) = edited(visit, id, fields).await else {
+        return Sent::of(fields.pairs(), &[acts::REASON], None).refused(visit, status);
+    };
+    let contents = html! { (visit.trouble(status)) (editor) };
+    (http_status(status), shown(visit, Ok(contents))).into_response()
 }
 
 async fn edited(visit: &Visit, id: &str, fields: &Fields) -> Contents {
@@ -116,18 +123,7 @@ async fn edited(visit: &Visit, id: &str, fields: &Fields) -> Contents {
         Err(found) => return Ok(html! { (head) (problems::list(lang, &found)) }),
     };
     let notice = stroke(visit, &mut canvas, fields);
-    let preview = match canvas.is_changed() {
-        true => {
-            let planned = tried(visit, id, &canvas).await;
-            let shown = preview::preview(visit, &canvas, fields, planned);
-            let forecast = match fields.get("do") {
-                "forecast" => forecast::run(visit, canvas.drafted(), fields).await,
-                _ => html! {},
-            };
-            html! { (shown) (forecast) }
-        }
-        false => html! {},
-    };
+    let preview = previewed(visit, id, &canvas, fields).await;
     Ok(html! {
         (head)
         @if let Some(done) = ui::done(lang, Some(fields.get("done"))) { (done) }
@@ -135,6 +131,22 @@ async fn edited(visit: &Visit, id: &str, fields: &Fields) -> Contents {
         (grid::editor(visit, &canvas, fields, &injected(visit, id, &canvas).await))
         (preview)
     })
+}
+
+/// What the draft would change, and its forecast if the form asks for one and the service takes the
+/// draft; nothing if it changes nothing.
+async fn previewed(visit: &Visit, id: &str, canvas: &Canvas, fields: &Fields) -> Markup {
+    if !canvas.is_changed() {
+        return html! {};
+    }
+    let planned = tried(visit, id, canvas).await;
+    let has_forecast = planned.is_ok() && fields.get("do") == "forecast";
+    let shown = preview::preview(visit, canvas, fields, planned);
+    let forecast = match has_forecast {
+        true => forecast::run(visit, canvas.drafted(), fields).await,
+        false => html! {},
+    };
+    html! { (shown) (forecast) }
 }
 
 /// Does to the draft what the form says; gives why not.

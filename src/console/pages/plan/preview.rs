@@ -43,6 +43,8 @@ pub(super) fn preview(
                 h2 { (lang.t("plan.changes")) }
                 (problems::of_status(visit, &status))
                 p.hint { (lang.t("plan.refused")) }
+                // What was typed for a draft that was sent stays.
+                @if fields.get("do") == "apply" { (apply(visit, canvas, fields)) }
                 (discard(visit, canvas))
             }
         },
@@ -53,7 +55,7 @@ pub(super) fn preview(
                 (sums(visit, canvas, &planned))
                 (days(visit, canvas, &planned))
                 (hours(visit, canvas, &planned))
-                (apply(visit, canvas))
+                (apply(visit, canvas, fields))
                 (discard(visit, canvas))
             }
             (forecast::form(lang, &grid::path(canvas), fields, &html! {
@@ -202,18 +204,22 @@ fn hours(visit: &Visit, canvas: &Canvas, planned: &SetPlanResponse) -> Markup {
     }
 }
 
-/// Brings the draft into force.
-fn apply(visit: &Visit, canvas: &Canvas) -> Markup {
+/// Brings the draft into force. What was sent and refused is filled in.
+fn apply(visit: &Visit, canvas: &Canvas, fields: &Fields) -> Markup {
     let lang = visit.language;
     // A form that is sent twice applies once.
-    let request = format!("console-{:016x}", rand::random::<u64>());
+    let request = match fields.get("do") {
+        "apply" => fields.get("request_id").to_owned(),
+        _ => format!("console-{:016x}", rand::random::<u64>()),
+    };
     html! {
         form.line method="post" action=(grid::path(canvas)) data-leave {
             (grid::state(canvas))
             input type="hidden" name="request_id" value=(request);
             input type="hidden" name="do" value="apply";
             label { (lang.t("form.reason"))
-                input #plan-reason name="reason" required maxlength="1024";
+                input #plan-reason name="reason" required maxlength="1024"
+                    value=(fields.get("reason"));
             }
             button.primary #plan-apply type="submit" { (lang.t("plan.apply")) }
         }

@@ -246,6 +246,11 @@ impl RedisUrl {
             .filter(|login| !login.is_in_url())
     }
 
+    /// Whether it is a cluster.
+    pub fn is_cluster(&self) -> bool {
+        matches!(self.topology, Topology::Cluster(_))
+    }
+
     /// Whether Redis fails over to replicas by itself: Sentinel and clusters do.
     pub fn fails_over(&self) -> bool {
         match self.topology {
