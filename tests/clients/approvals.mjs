@@ -200,7 +200,7 @@ async function few(free) {
 // A session ends with its token, in a page that is open too.
 async function revoked({ page, hands }) {
     await page.goto(`${WHEEL}/odds`);
-    const open = await page.context().newPage();
+    const { page: open } = await identity("ann-token");
     const live = open.waitForResponse((response) => response.url().includes("/live/campaigns/"));
     await open.goto(WHEEL);
     await live;
@@ -212,6 +212,7 @@ async function revoked({ page, hands }) {
     assert.match(page.url(), /\/sign-in\?ended=1&back=/);
     // A live page leaves without a click.
     await open.waitForURL(/\/sign-in\?ended=1&back=/);
+    await open.context().close();
     await page.fill("#token", "ann-token");
     await hands.press("main button[type=submit]");
     await page.waitForSelector(".notice.warn");

@@ -72,11 +72,11 @@ try {
     await picture(page, "wins", 900);
     await page.locator("main tbody a[href*='/users?user=']").first().click();
     await page.locator("main h2").first().waitFor();
-    await picture(page, "user", 1400);
+    await picture(page, "user", 1440);
     await page.goto("/new?template=spring-wheel");
     await page.click("#new-try");
     await page.waitForSelector("#new-apply");
-    await picture(page, "new", 1400);
+    await picture(page, "new", 1276);
 
     await page.goto(`${CAMPAIGN}/plan?at=2026-12-12`);
     for (const row of [18, 19, 20, 21]) {
