@@ -25,10 +25,10 @@ async function picture(page, name, height) {
     await page.screenshot({ path: `${screenshots}/${name}.png` });
 }
 
-// Waits until the service knows how fast users draw.
+// Waits until the service knows how fast users draw, after the days that were let pass.
 async function rate(page) {
     await page.waitForFunction(
-        () => /\d/.test(document.querySelector("[data-live^=minute]").textContent),
+        () => /[1-9]/.test(document.querySelector("[data-live^=minute]").textContent),
     );
 }
 
