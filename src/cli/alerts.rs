@@ -1,4 +1,4 @@
-//! `tombola alerts`: what needs a look, in all campaigns.
+//! `tombola alerts`: what needs a look, in all campaigns and in the ledger.
 
 use clap::Args;
 
@@ -10,7 +10,7 @@ use super::{
 use crate::{
     console::alert_in_english,
     model::text::grouped,
-    proto::{AlertSeverity, ListAlertsRequest, ListAlertsResponse},
+    proto::{Alert, AlertSeverity, ListAlertsRequest, ListAlertsResponse},
 };
 
 /// Alerts that are asked for.
@@ -20,8 +20,8 @@ const ALERTS_MAX: u32 = 1_000;
 #[command(after_help = "Example:
   tombola alerts
 
-The most urgent come first. The server reads all campaigns once a minute, and more often while
-somebody asks.")]
+The most urgent come first. The server reads all campaigns and the ledger once a minute, and more
+often while somebody asks. An alert on the ledger is shown to those who may read all campaigns.")]
 pub(super) struct AlertsArgs {}
 
 pub(super) async fn run(client: &Client, AlertsArgs {}: AlertsArgs) -> Outcome {
@@ -34,9 +34,17 @@ pub(super) async fn run(client: &Client, AlertsArgs {}: AlertsArgs) -> Outcome {
     Ok(())
 }
 
+/// The campaign that an alert is about; a dash for the whole store.
+fn campaign(alert: &Alert) -> &str {
+    match alert.campaign_id.as_str() {
+        "" => "–",
+        id => id,
+    }
+}
+
 fn text(response: &ListAlertsResponse) -> String {
     let note = match response.incomplete {
-        true => "\nsome campaigns could not be read: there may be more alerts",
+        true => "\nsome campaigns, or the ledger, could not be read: there may be more alerts",
         false => "",
     };
     if response.alerts.is_empty() && !response.incomplete {
@@ -52,7 +60,7 @@ fn text(response: &ListAlertsResponse) -> String {
         };
         table.row([
             severity.to_owned(),
-            alert.campaign_id.clone(),
+            campaign(alert).into(),
             alert_in_english(alert),
         ]);
     }

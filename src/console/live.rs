@@ -73,6 +73,22 @@ pub(super) struct Feeds {
 /// The contents of a part, read again and again.
 type Reading = Pin<Box<dyn Future<Output = Contents> + Send>>;
 
+/// Whether a path is that of a stream.
+pub(super) fn is_stream(path: &str) -> bool {
+    path.starts_with("/live/")
+}
+
+/// A stream for a page whose session has ended. The page is to be loaded again, which leads to the
+/// form to sign in. That form in place of a stream would look like a server that is away.
+pub(super) fn ended() -> Response {
+    Sse::new(tokio_stream::once(Ok::<_, Infallible>(over()))).into_response()
+}
+
+/// Browsers drop events without data.
+fn over() -> Event {
+    Event::default().event("over").data("over")
+}
+
 /// The list of campaigns.
 pub(super) async fn overview(
     State(console): State<Shared>,
@@ -131,11 +147,11 @@ fn events(
             last = Some(part);
             Some(event)
         }
-        News::Over => Some(Event::default().event("over").data("")),
+        News::Over => Some(over()),
     });
     let ended = tokio_stream::once(()).then(move |()| async move {
         sleep(left).await;
-        Event::default().event("over").data("")
+        over()
     });
     news.merge(ended).map(Ok)
 }

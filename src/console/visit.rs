@@ -24,6 +24,7 @@ use super::{
     browser::Address,
     i18n::Language,
     layout::{self, Frame, Place},
+    live,
     session::Visitor,
     ui,
 };
@@ -83,7 +84,10 @@ impl FromRequestParts<Shared> for Visit {
         let address = address.map_or_else(|| "/".into(), |address| address.0);
         let path = parts.extensions.get::<Address>();
         let path = path.map_or("/", |asked| asked.path()).to_owned();
-        let expelled = |is_known: bool| expelled(console, is_known, is_script, &address);
+        let expelled = |is_known: bool| match live::is_stream(&path) {
+            true => live::ended(),
+            false => expelled(console, is_known, is_script, &address),
+        };
         let Some((visitor, until)) = console.sessions.of(&parts.headers) else {
             return Err(expelled(false));
         };

@@ -1,18 +1,15 @@
 //! The health of the ledger, a service of its own in the health protocol: draws go on while it is
 //! not settled, until the backlog reaches its bound.
 
-use std::time::Duration;
-
 use tonic_health::{ServingStatus, server::HealthReporter};
 
+use super::ledger_stats::LAG_MAX;
 use crate::store::Store;
 
 /// Its name.
 const NAME: &str = "ledger";
 /// The store is asked at each of so many probes.
 const PROBES: u32 = 10;
-/// An entry that waits for longer than this is not settled as it should be.
-const LAG_MAX: Duration = Duration::from_secs(60);
 
 /// Reports the health of the ledger.
 pub(super) struct LedgerHealth {

@@ -1,10 +1,15 @@
 //! The part of `GetStats` about the ledger: what waits to be settled.
 
+use std::time::Duration;
+
 use crate::{
     model::{Moment, convert::duration_to_proto},
     proto,
     store::{Result, Store},
 };
+
+/// A ledger that is further behind is not settled as it should be.
+pub(super) const LAG_MAX: Duration = Duration::from_secs(60);
 
 /// What waits to be settled, in all partitions.
 pub(super) async fn ledger_stats(store: &dyn Store) -> Result<proto::LedgerStats> {

@@ -21,6 +21,7 @@ mod envelopes;
 pub(crate) mod fuzzing;
 pub mod gauges;
 mod health;
+mod late_hours;
 mod ledger;
 mod ledger_health;
 mod ledger_stats;

@@ -210,7 +210,7 @@ async fn frozen(
 }
 
 /// From when on windows of a pool are not frozen.
-fn horizon(filling: &Filling, pool: PoolNo) -> Moment {
+pub(super) fn horizon(filling: &Filling, pool: PoolNo) -> Moment {
     match filling.pools.get(usize::from(pool.0)) {
         Some(PoolFilling::Schedule(schedule)) => schedule.horizon,
         _ => Moment::EPOCH,
@@ -273,8 +273,13 @@ fn has_no_hours(schedule: &Schedule) -> bool {
     schedule.per_hour.is_empty() && schedule.daily.is_empty() && schedule.special.is_empty()
 }
 
-/// When the next window of these pools is injected. A window counts if anything may be planned
-/// for it: with a `total` that is every window, so that this moment gives nothing away.
+/// Whether anything may be planned for a window: with a `total` that is every window, so that the
+/// answer gives nothing away.
+pub(super) fn may_plan(schedule: &Schedule, window: &zone::Window) -> bool {
+    !schedule.total.is_empty() || !schedule.hourly(window).is_empty()
+}
+
+/// When the next window of these pools is injected, of those for which anything may be planned.
 fn next_injection(
     filling: &Filling,
     pools: &[PoolNo],
@@ -295,7 +300,7 @@ fn next_injection(
         let from = horizon(filling, *no);
         let mut windows = campaign.zone.windows(from, campaign.start, campaign.end);
         windows
-            .find(|window| !schedule.total.is_empty() || !schedule.hourly(window).is_empty())
+            .find(|window| may_plan(schedule, window))
             .map(|window| window.start)
     });
     starts.min().map(|start| (start - lead).max(now))

@@ -5,6 +5,7 @@ use tonic::Request;
 use super::{
     desk::{CALLER_TIME_MAX, Deadline, Desk, Reply},
     envelope_views,
+    late_hours::late_hours,
     ledger_stats::ledger_stats,
     live::Live,
     rates::Rates,
@@ -59,10 +60,12 @@ pub(super) async fn campaign_stats(
 ) -> Result<proto::GetStatsResponse, CallError> {
     let store = desk.store();
     let (stats, windows, has_secrets) = desk.stats(id).await?;
-    let windows = if has_secrets {
-        visible_windows(store, &stats, &windows).await?
-    } else {
-        all_windows(&stats, &windows)
+    let (windows, late_hours) = match has_secrets {
+        true => (
+            visible_windows(store, &stats, &windows).await?,
+            late_hours(store, &stats).await?,
+        ),
+        false => (all_windows(&stats, &windows), 0),
     };
     let rates = desk.rates();
     rates.note(&stats);
@@ -70,6 +73,7 @@ pub(super) async fn campaign_stats(
     halted.retain(|halted| halted.partition == stats.head.partition);
     Ok(proto::GetStatsResponse {
         halted: views::halted(halted),
+        late_hours,
         ..response(&stats, windows, rates, store.info().test_clock)
     })
 }
@@ -124,6 +128,7 @@ fn response(
         budget: budget_stats(stats),
         minutes: rates.minutes(stats),
         rate: rates.lately(stats),
+        late_hours: 0,
     }
 }
 

@@ -222,6 +222,25 @@ async function plan() {
     await remembers("a busy night", "evenings");
 }
 
+// Adds a prize to the hour that is being filled: some of its units can be taken back.
+async function topUp() {
+    await page.goto(`${WHEEL}/plan?at=2026-12-05&with=mug`);
+    await page.waitForSelector("[id='cell-12.0']");
+    if (hands.isKeyboard) {
+        // Hours that have passed are skipped: the first one is that of now.
+        await select(0, 0);
+        await page.keyboard.press("ArrowLeft");
+        await page.keyboard.press("Space");
+    } else {
+        await page.check("[id='cell-12.0']", { force: true });
+    }
+    assert.equal(await checked(), "12.0");
+    await hands.enter("#value-cells", 40);
+    await hands.press("#plan-paint");
+    await page.waitForSelector("#plan-apply");
+    await applyPlan("mugs at noon");
+}
+
 // A campaign of a template; its path.
 async function create() {
     await page.goto("/");
@@ -271,12 +290,47 @@ async function edit(path) {
     assert.equal(await page.inputValue("[name=budget_total]"), "90000.5");
 }
 
+// Plays a draft of the plan through, and throws it away.
+async function foresee(path) {
+    await page.goto(`${path}/plan?pool=vouchers&at=2026-12-10`);
+    await select(12, 12);
+    await hands.enter("#value-cells", 3);
+    await hands.press("#plan-paint");
+    await page.waitForSelector("#plan-apply");
+    await hands.enter("#forecast [name=users]", 20);
+    await hands.press("#forecast-run");
+    await page.waitForSelector("#forecast-result");
+    await shows(page, "voucher");
+    // The draft is there still.
+    assert.equal(await page.locator("[data-grid] .changed").count(), 1);
+    await hands.press("a.button:has-text('Discard')");
+    await page.waitForSelector("#plan-apply", { state: "detached" });
+}
+
+// The links above the list of campaigns show those of one state.
+async function states(path) {
+    const id = path.split("/").pop();
+    for (const [state, present, absent] of [["CLOSED", id, "wheel"], ["RUNNING", "wheel", id]]) {
+        await page.goto("/");
+        await hands.press(`.filters a[href='/?state=${state}']`);
+        await page.waitForURL(({ searchParams }) => searchParams.get("state") === state);
+        assert.equal(await page.locator(`th a[href='/campaigns/${present}']`).count(), 1, state);
+        assert.equal(await page.locator(`th a[href='/campaigns/${absent}']`).count(), 0, state);
+    }
+}
+
 // Whatever cannot be undone asks for the id.
 async function end(path) {
     const id = path.split("/").pop();
     await page.goto(`${WHEEL}/change`);
     await hands.send("form[action$='/recall']", { pool: "hourly", typed: "whee" });
     await shows(page, "nothing was done");
+    // One hour of one prize, to stock; then all of another one, for good.
+    await page.goto(`${WHEEL}/change`);
+    const noon = { prize: "mug", hour: "2026-12-05T12:00", units: "stock", typed: "wheel" };
+    await hands.send("form[action$='/recall']", { ...noon, reason: "no mugs at noon" });
+    await done("The units are back in stock");
+    await remembers("no mugs at noon");
     await page.goto(`${WHEEL}/change`);
     const recall = { prize: "coupon", units: "withdraw", reason: "wrong plan", typed: "wheel" };
     await hands.send("form[action$='/recall']", recall);
@@ -302,9 +356,12 @@ try {
     await stock();
     await changes();
     await plan();
+    await topUp();
     const path = await create();
     await edit(path);
+    await foresee(path);
     await end(path);
+    await states(path);
     assert.deepEqual(faults, []);
     console.log("good");
 } finally {

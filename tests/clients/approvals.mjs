@@ -1,5 +1,5 @@
-// Identities of an access file: two who approve each other's changes, those who may not do what
-// pages offer, and one whose token is taken away.
+// Identities of an access file: two who approve each other's changes and one who only approves,
+// those who may not do what pages offer, and one whose token is taken away.
 //
 //     approvals.mjs ORIGIN SCREENSHOTS ACCESS NEXT
 //
@@ -41,7 +41,7 @@ async function decide({ page, hands }, path, button, reason) {
     await accessible(page, button);
 }
 
-async function approvals(ann, bea) {
+async function approvals(ann, bea, approver) {
     await ann.page.goto(`${WHEEL}/change`);
     await ann.hands.send("main form:has([name=end])", { name: "Wheel of two" });
     await ann.hands.send("form[action$='/apply']", { reason: "a name" });
@@ -78,7 +78,7 @@ async function approvals(ann, bea) {
     await ann.page.goto(`${WHEEL}/change`);
     await ann.hands.send("form[action$='/close']", { typed: "wheel" });
     const close = await proposed(ann);
-    await decide(bea, plan, "approve", "for breakfast");
+    await decide(approver, plan, "approve", "for breakfast");
     await ann.page.goto(`${WHEEL}/plan?at=2029-05-01`);
     assert.equal(await ann.page.textContent("[id='cell-8.1'] + span"), "80");
     // What was proposed for an older version is void.
@@ -170,17 +170,49 @@ async function roles({ page }) {
     // Whoever may stop does not plan, grant or deliver; whoever may plan does not stop.
     await refusals("brake-token", /\/(pause|block|recall)$/, pages.slice(0, 3));
     await refusals("planner-token", /\/(stock|change|close|ticket)$/, pages.slice(0, 3));
+    await few(free);
+}
+
+// Does what an identity may do with the form of a page.
+async function may(token, path, form, values, text) {
+    const { page, hands } = await identity(token);
+    await page.goto(path);
+    await hands.send(page.locator(form).first(), values);
+    await page.locator(".notice.good", { hasText: text }).waitFor();
+    await page.context().close();
+}
+
+// Whoever may only deliver, grant or approve does that, and nothing else.
+async function few(free) {
+    const [wins, user] = [`${free}/wins`, `${free}/users?user=user-1`];
+    const parcel = { reference: "parcel 1" };
+    await may("courier-token", wins, "main form[action$='/deliver']", parcel, "marked as delivered");
+    const refused = await refusals("courier-token", /\/(deliver|revoke)$/, [user]);
+    assert.deepEqual(refused, ["block", "grant"]);
+    await may("host-token", user, "form[action$='/grant']", { draws: 2 }, "The draws are granted");
+    assert.deepEqual(await refusals("host-token", /\/grant$/, [user]), ["block", "revoke"]);
+    const all = await refusals("approver-token", /^$/, [user, `${free}/change`]);
+    for (const act of ["block", "change", "close", "grant", "recall", "revoke"]) {
+        assert.ok(all.includes(act), `${act}: ${all}`);
+    }
 }
 
 // A session ends with its token, in a page that is open too.
 async function revoked({ page, hands }) {
     await page.goto(`${WHEEL}/odds`);
+    const { page: open } = await identity("ann-token");
+    const live = open.waitForResponse((response) => response.url().includes("/live/campaigns/"));
+    await open.goto(WHEEL);
+    await live;
     await copyFile(next, access);
     // It is seen within a second: until then the page is still shown.
     while (!page.url().includes("/sign-in")) {
         await page.goto(`${WHEEL}/odds`);
     }
     assert.match(page.url(), /\/sign-in\?ended=1&back=/);
+    // A live page leaves without a click.
+    await open.waitForURL(/\/sign-in\?ended=1&back=/);
+    await open.context().close();
     await page.fill("#token", "ann-token");
     await hands.press("main button[type=submit]");
     await page.waitForSelector(".notice.warn");
@@ -192,7 +224,7 @@ try {
     provokes(401, 403);
     const [ann, bea] = [await identity("ann-token", "keyboard"), await identity("bea-token")];
     assert.equal(await ann.page.textContent(".who .name"), "ann");
-    await approvals(ann, bea);
+    await approvals(ann, bea, await identity("approver-token"));
     await roles(bea);
     await revoked(ann);
     assert.equal(new URL(bea.page.url()).origin, origin);

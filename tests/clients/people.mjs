@@ -36,6 +36,9 @@ async function user() {
     await hands.send("form[action$='/grant']", { draws: 7, reason: "sorry" });
     await done("The draws are granted");
     await shows(page, "Bonus draws left: 7");
+    const lapsing = { draws: 2, expire: "2026-12-20T18:30", reason: "for a week" };
+    await hands.send("form[action$='/grant']", lapsing);
+    await shows(page, "Bonus draws left: 2 until 2026-12-20 18:30");
     await hands.send("form[action$='/block']", { reason: "fraud" });
     await done("The user is blocked");
     await shows(page, "Blocked since");
@@ -46,12 +49,13 @@ async function user() {
     await page.waitForSelector("form[action$='/block']");
 }
 
-// Sends a file of many lines; the report says how many were done, and has these texts.
-async function many(act, lines, sum, texts = []) {
+// Sends a file of many lines; the report says how many were done, and has these texts. Some forms
+// have more fields.
+async function many(act, lines, sum, texts = [], more = {}) {
     await page.goto(`${WHEEL}/users`);
     await hands.press(`a[href='${WHEEL}/many']`);
     const form = `form:has([name=act][value=${act}])`;
-    await hands.send(form, { file: file(`${act}.csv`, ...lines) });
+    await hands.send(form, { file: file(`${act}.csv`, ...lines), ...more });
     await shows(page, sum);
     for (const text of texts) {
         await shows(page, text);
@@ -85,29 +89,68 @@ async function codes() {
     await shows(page, "one of both");
 }
 
-// Marks one win as delivered, another one by file, and revokes a third one.
+function ofUnit(unit) {
+    return `${WHEEL}/wins?unit=${encodeURIComponent(unit)}`;
+}
+
+// The text of a file that a link of the page leads to.
+async function downloaded(name) {
+    const download = page.waitForEvent("download");
+    await hands.press(`main a[href*='/${name}']`);
+    return readFile(await (await download).path(), "utf8");
+}
+
+// Revokes a win whose unit leaves the campaign, once its id is typed.
+async function withdrawn(unit) {
+    const form = "main form[action$='/revoke']:has([name=typed])";
+    await page.goto(ofUnit(unit));
+    await hands.send(form, { reason: "broken", typed: "another" });
+    await shows(page, "nothing was done");
+    await page.goto(ofUnit(unit));
+    await hands.send(form, { reason: "broken", typed: unit });
+    await done("The win is revoked");
+    await settles(page, ofUnit(unit), "Revoked");
+    await page.goto(WHEEL);
+    assert.equal(await page.textContent("[data-live='withdrawn:mug']"), "1");
+}
+
+// Marks one win as delivered and another one by file, revokes a third one and one by file, and
+// withdraws the unit of one.
 async function wins() {
     await settles(page, `${WHEEL}/wins`, "deck:1:0");
     const win = (row) => page.locator("main tbody tr").nth(row);
     const unit = (row) => win(row).locator("[name=unit]").first().inputValue();
-    const [first, second, third] = [await unit(0), await unit(1), await unit(2)];
+    const units = [];
+    for (let row = 0; row < 5; row += 1) {
+        units.push(await unit(row));
+    }
+    const [first, second, third, fourth, fifth] = units;
     const deliver = win(0).locator("form[action$='/deliver']");
     await hands.send(deliver, { reference: "parcel 9" });
     await done("The win is marked as delivered");
-    await settles(page, `${WHEEL}/wins?unit=${encodeURIComponent(first)}`, "parcel 9");
+    await settles(page, ofUnit(first), "parcel 9");
     await many("deliver", [`${second},parcel 10`, "nothing,x"], "Done: 1 of 2 lines");
-    await settles(page, `${WHEEL}/wins?unit=${encodeURIComponent(second)}`, "parcel 10");
-    await page.goto(`${WHEEL}/wins?unit=${encodeURIComponent(third)}`);
+    await settles(page, ofUnit(second), "parcel 10");
+    await page.goto(ofUnit(third));
     await hands.send("main form[action$='/revoke']:not(:has([name=typed]))", { reason: "a mistake" });
     await done("The win is revoked");
-    await settles(page, `${WHEEL}/wins?unit=${encodeURIComponent(third)}`, "Revoked");
+    await settles(page, ofUnit(third), "Revoked");
     assert.equal(await page.locator("main form[action$='/revoke']").count(), 0);
+    await withdrawn(fourth);
+    await many("revoke", [`${fifth},fraud`, "nothing,x"], "Done: 1 of 2 lines");
+    await settles(page, ofUnit(fifth), "Revoked");
+    await page.goto(ofUnit(third));
 
     // The list of one unit, as a file.
-    const download = page.waitForEvent("download");
-    await hands.press("main a[href*='/wins.csv']");
-    const text = await readFile(await (await download).path(), "utf8");
+    const text = await downloaded("wins.csv");
     assert.ok(text.includes(third) && !text.includes(first), text);
+    // Winners to publish: who lost a win is none, and neither users nor requests are named.
+    await page.goto(`${WHEEL}/wins`);
+    const winners = await downloaded("winners.csv");
+    assert.ok(winners.includes(first) && winners.includes("***"), winners);
+    for (const secret of [third, fourth, fifth, "order-1", "<script>"]) {
+        assert.ok(!winners.includes(secret), `${secret}: ${winners}`);
+    }
     await settles(page, `${WHEEL}/history`, "a mistake");
     // The search finds a user, a request and a unit.
     for (const [sought, found] of [["carl", "carl"], ["order-1", "order-1"], [first, "parcel 9"]]) {
@@ -118,7 +161,41 @@ async function wins() {
     }
 }
 
-// Erases a user from the settled ledger.
+// Filters a list by its form: it has the one text and not the other one. The link back shows all.
+async function filters(list, values, present, absent) {
+    const path = `${WHEEL}/${list}`;
+    await page.goto(path);
+    await hands.send("main form.filter", values);
+    await page.waitForURL(({ searchParams }) => Object.entries(values).every(
+        ([name, value]) => searchParams.get(name) === value,
+    ));
+    const rows = await page.locator("main table").last().innerText();
+    assert.ok(rows.includes(present) && !rows.includes(absent), `${list}: ${rows}`);
+    await hands.press("main form.filter a");
+    await page.waitForURL(`${origin}${path}`);
+    assert.ok((await page.locator("main").innerText()).includes(absent), `${list}: ${absent}`);
+}
+
+async function lists() {
+    const days = { from: "2026-12-05", to: "2026-12-05" };
+    await filters("draws", { outcome: "NOTHING", ...days }, "Nothing", "order-1");
+    await filters("wins", { prize: "mug", delivery: "DELIVERED", ...days }, "parcel 9", "Revoked");
+    await filters("history", { operator: "olga", kind: "REVOKE" }, "broken", "sorry");
+}
+
+// The hours of a day, of one prize.
+async function hours() {
+    const named = () => page.locator("main table", { hasText: "coupon" }).count();
+    for (const [prize, isThere] of [["coupon", true], ["mug", false]]) {
+        await page.goto(`${WHEEL}/schedule`);
+        await hands.send(".calendar form", { day: "2026-12-06", prize });
+        await page.waitForURL(({ searchParams }) => searchParams.get("prize") === prize);
+        assert.equal(new URL(page.url()).searchParams.get("day"), "2026-12-06");
+        assert.equal(await named() > 0, isThere, prize);
+    }
+}
+
+// Erases users from the settled ledger, one and one by file.
 async function erasure() {
     await page.goto(`${WHEEL}/users?user=carl`);
     await hands.press("main a[href='/users/forget?user=carl']");
@@ -129,6 +206,11 @@ async function erasure() {
     await hands.press("main a:has-text('Back')");
     await hands.send(form, { reason: "asked for it", typed: "carl" });
     await done("The user is erased from the settled ledger");
+    await shows(page, "The settled ledger does not name this user");
+    await settles(page, "/users/forget?user=dora", "It cannot be undone");
+    const more = { reason: "asked, too", typed: "wheel" };
+    await many("forget", ["dora"], "Done: 1 of 1 lines", [], more);
+    await page.goto("/users/forget?user=dora");
     await shows(page, "The settled ledger does not name this user");
 }
 
@@ -179,6 +261,13 @@ async function session() {
     await page.waitForURL(/\/sign-in\?back=/);
     await signIn(page);
     assert.equal(page.url(), `${origin}${WHEEL}/odds`);
+    // A live page that was hidden when the session ended, too.
+    await page.goto(WHEEL);
+    await page.context().clearCookies();
+    await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+    await page.waitForURL(/\/sign-in\?back=/);
+    await signIn(page);
+    assert.equal(page.url(), `${origin}${WHEEL}`);
     // A form without scripts, too.
     await page.goto(`${WHEEL}/change`);
     await page.context().clearCookies();
@@ -200,11 +289,13 @@ try {
     await codes();
     if (isSettled) {
         await wins();
+        await lists();
         await erasure();
     } else {
         await page.goto(`${WHEEL}/wins`);
         await shows(page, "--postgres-url");
     }
+    await hours();
     await envelope();
     await language();
     await session();

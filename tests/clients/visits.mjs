@@ -13,14 +13,17 @@ const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 // What should take moments fails a program after this long. It is a bound for hangs.
 const PATIENCE_MS = 120_000;
-const DESK = { viewport: { width: 1280, height: 900 }, locale: "en-GB" };
-const PHONE = {
-    viewport: { width: 360, height: 740 },
-    hasTouch: true,
-    isMobile: true,
-    locale: "zh-CN",
-    colorScheme: "dark",
+const SIZES = {
+    desk: { viewport: { width: 1280, height: 900 } },
+    phone: { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true },
 };
+const LIGHT = { locale: "en-GB", colorScheme: "light" };
+const DARK = { locale: "zh-CN", colorScheme: "dark" };
+// Whoever looks at pages: at those with an even number, or at the others.
+const VISITORS = [
+    ["desk", LIGHT, 0], ["phone", DARK, 0],
+    ["desk", DARK, 1], ["phone", LIGHT, 1],
+];
 
 export const browser = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium-headless-shell",
@@ -153,22 +156,30 @@ function name(path) {
     return path.replace(/[^a-z0-9]+/gi, "-").replace(/^-|-$/g, "").slice(0, 40) || "overview";
 }
 
-// Every page, on a desk in English and on a dark phone in Chinese.
-export async function everything(who) {
-    for (const [kind, options] of [["desk", DESK], ["phone", PHONE]]) {
-        const page = await visitor(options);
-        await signIn(page, who);
-        for (const path of pages) {
-            const where = `${kind} ${path}`;
-            const response = await page.goto(path);
-            assert.equal(response.status(), 200, where);
-            assert.equal(await page.locator("h1").count(), 1, where);
-            await accessible(page, where);
-            await fits(page, where);
-            await translated(page, where);
-            const file = `${screenshots}/${kind}-${name(path)}.png`;
-            await page.screenshot({ path: file, fullPage: true });
+async function look(page, kind, path) {
+    const where = `${kind} ${path}`;
+    const response = await page.goto(path);
+    assert.equal(response.status(), 200, where);
+    assert.equal(await page.locator("h1").count(), 1, where);
+    await accessible(page, where);
+    await fits(page, where);
+    await translated(page, where);
+    const file = `${screenshots}/${kind}-${name(path)}.png`;
+    await page.screenshot({ path: file, fullPage: true });
+}
+
+// Every page on a desk and on a phone, one of them light and in English, the other one dark and in
+// Chinese. Pages take turns, and another `turn` exchanges them.
+export async function everything(who, turn = 0) {
+    for (const [kind, manner, parity] of VISITORS) {
+        const mine = pages.filter((_, index) => (index + turn) % 2 === parity);
+        if (mine.length > 0) {
+            const page = await visitor({ ...SIZES[kind], ...manner });
+            await signIn(page, who);
+            for (const path of mine) {
+                await look(page, kind, path);
+            }
+            await page.context().close();
         }
-        await page.context().close();
     }
 }

@@ -1,8 +1,9 @@
-//! What an operator should look at: of one campaign, and of all.
+//! What an operator should look at: of one campaign, and of all with their store.
 
 use axum::response::Response;
 use maud::{Markup, html};
 
+use super::overview::seconds;
 use crate::{
     console::{
         i18n::Language,
@@ -32,6 +33,7 @@ pub(in crate::console) fn text(lang: Language, alert: &Alert) -> String {
         AlertKind::StockLow => lang.with("alert.low", &alert.prize_id),
         AlertKind::StockOut => lang.with("alert.out", &alert.prize_id),
         AlertKind::PrizePaused => lang.with("alert.held", &alert.prize_id),
+        AlertKind::LedgerLag => lang.with("alert.lag", &seconds(&alert.lag.unwrap_or_default())),
     }
 }
 
@@ -64,13 +66,17 @@ async fn read(visit: &Visit, page_size: u32) -> Result<ListAlertsResponse, tonic
     Ok(visit.campaigns().list_alerts(request).await?.into_inner())
 }
 
-/// Alerts of several campaigns as a list, each with a link to its own.
+/// Alerts of several campaigns and of the store as a list, each with a link to what it is about.
 fn linked(lang: Language, alerts: &[Alert]) -> Markup {
     html! {
         ul.alerts {
             @for alert in alerts {
                 li class=(class(alert)) {
-                    a href={ "/campaigns/" (alert.campaign_id) } { (alert.campaign_id) }
+                    @if alert.campaign_id.is_empty() {
+                        a href="/system" { (lang.t("alert.store")) }
+                    } @else {
+                        a href={ "/campaigns/" (alert.campaign_id) } { (alert.campaign_id) }
+                    }
                     ": " (text(lang, alert))
                 }
             }

@@ -32,8 +32,6 @@ use crate::{
 const PAGE_SIZE: u32 = 25;
 /// Alerts that a row shows.
 const ALERTS_MAX: usize = 3;
-/// How old the oldest entry that is not settled may be, in seconds.
-const LAG_S: i64 = 60;
 /// The states to filter by.
 const STATES: [CampaignState; 5] = [
     CampaignState::Running,
@@ -69,16 +67,11 @@ pub(in crate::console) async fn page(
         };
         (listed, since)
     };
-    let ((listed, (changes, cookie)), lag, proposals) =
-        tokio::join!(listed, lag(&visit), proposals::open(&visit, ""));
+    let ((listed, (changes, cookie)), proposals) =
+        tokio::join!(listed, proposals::open(&visit, ""));
     let contents = listed.map(|listed| {
         let list = shown(&visit, &asked, &listed);
-        framed(
-            &visit,
-            &asked,
-            &html! { (lag) (proposals) (changes) },
-            &list,
-        )
+        framed(&visit, &asked, &html! { (proposals) (changes) }, &list)
     });
     let title = visit.language.t("nav.campaigns");
     let mut response = visit.page(Place::Campaigns, title, contents);
@@ -94,20 +87,6 @@ pub(super) fn seconds(exact: &prost_types::Duration) -> String {
         seconds: exact.seconds,
         nanos: 0,
     })
-}
-
-/// Says that the ledger is behind, to those who may read the sums of the store.
-async fn lag(visit: &Visit) -> Markup {
-    let stats = visit
-        .campaigns()
-        .get_stats(GetStatsRequest::default())
-        .await;
-    let ledger = stats.ok().and_then(|stats| stats.into_inner().ledger);
-    let lag = ledger.filter(|ledger| ledger.settled).and_then(|it| it.lag);
-    let lag = lag.filter(|lag| lag.seconds >= LAG_S);
-    html! { @if let Some(lag) = &lag {
-        (ui::notice("warn", &html! { (visit.language.with("alert.lag", &seconds(lag))) }))
-    } }
 }
 
 fn framed(visit: &Visit, asked: &Asked, notes: &Markup, list: &Markup) -> Markup {

@@ -48,6 +48,11 @@ impl Visible {
         self.campaigns.is_none() && self.senders.is_none()
     }
 
+    /// Whether no campaign is hidden.
+    pub(in crate::grpc) fn has_all_campaigns(&self) -> bool {
+        self.campaigns.is_none()
+    }
+
     /// Whether a campaign may be shown.
     pub(in crate::grpc) fn has_campaign(&self, id: &str) -> bool {
         let patterns = self.campaigns.as_ref();

@@ -1,4 +1,5 @@
-//! `ListAlerts`: what an operator should look at, in all campaigns that are not closed.
+//! `ListAlerts`: what an operator should look at, in all campaigns that are not closed and in the
+//! ledger.
 //!
 //! One task of the service reads the sums of all these campaigns, for everybody who asks: once a
 //! minute, and more often while somebody asks. The same readings feed the rates at which prizes are
@@ -19,6 +20,7 @@ use tracing::debug;
 use super::{
     access::{Caller, Rpc},
     desk::{CALLER_TIME_MAX, Deadline, Desk, Reply},
+    ledger_stats::ledger_stats,
     request::Fields,
     stats::campaign_stats,
     status::CallError,
@@ -30,6 +32,7 @@ use crate::{
     store::{Executed, StoreError, view::Lifecycle},
 };
 pub(crate) use rule::of;
+use rule::of_ledger;
 
 /// The time between two readings if nobody asks.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -47,7 +50,7 @@ struct Reading {
     alerts: Vec<Alert>,
     /// By the store's clock.
     read_time: Option<Timestamp>,
-    /// All campaigns could be read.
+    /// The ledger and all campaigns could be read.
     is_whole: bool,
 }
 
@@ -96,6 +99,10 @@ async fn read(desk: &Desk) -> Result<Reading, StoreError> {
     let now = store.read_time().await?;
     let mut is_whole = true;
     let mut alerts = Vec::new();
+    match ledger_stats(store).await {
+        Ok(ledger) => alerts.extend(of_ledger(&ledger)),
+        Err(_) => is_whole = false,
+    }
     let mut after = None;
     loop {
         let page = store.readable_campaigns(after.as_deref(), PAGE).await?;
@@ -129,7 +136,7 @@ async fn read(desk: &Desk) -> Result<Reading, StoreError> {
     })
 }
 
-/// The most urgent alerts of campaigns that the caller may see.
+/// The most urgent alerts of campaigns that the caller may see, and of the store if those are all.
 pub(super) async fn list_alerts(
     desk: &Desk,
     request: Request<proto::ListAlertsRequest>,
@@ -142,7 +149,10 @@ pub(super) async fn list_alerts(
         let size = fields.page_size(message.page_size);
         let size = fields.finish(Some(size))?;
         let reading = desk.alerts().latest().await?;
-        let shown = |alert: &&Alert| visible.has_campaign(&alert.campaign_id);
+        let shown = |alert: &&Alert| match alert.campaign_id.as_str() {
+            "" => visible.has_all_campaigns(),
+            id => visible.has_campaign(id),
+        };
         let alerts = || reading.alerts.iter().filter(shown);
         Ok(proto::ListAlertsResponse {
             alerts: alerts().take(size).cloned().collect(),
@@ -162,8 +172,10 @@ mod tests {
         grpc::stats::get_stats,
         injector::Injector,
         model::{
-            OperatorId, RequestId, UserId, convert::campaign_from_proto, file, limits::Funding,
+            Campaign, OperatorId, RequestId, UserId, convert::campaign_from_proto, file,
+            limits::Funding,
         },
+        proto::AlertKind,
         store::{
             Author, DrawCommand,
             clock::{Clock as _, ManualClock},
@@ -180,24 +192,90 @@ prizes: [{id: coupon, stock: 1000}]
 pools: [{id: deck, deck: {size: 10, cards: {coupon: 5}, onExhausted: RESHUFFLE}}]
 ";
 
-    #[tokio::test]
-    async fn the_last_hour_is_known_of_campaigns_that_nobody_looked_at() {
-        let campaign = campaign_from_proto(&file::parse(CAMPAIGN).unwrap()[0]).unwrap();
+    /// Two hours have a plan.
+    const SCHEDULED: &str = "
+id: hours
+timeZone: UTC
+startTime: 2998-01-01T00:00:00Z
+endTime: 2998-01-03T00:00:00Z
+prizes: [{id: coupon, stock: 1000}]
+pools: [{id: hourly, schedule: {daily: [{from: '02:00', to: '04:00', perHour: {coupon: 1}}]}}]
+";
+
+    /// A desk whose injector nobody wakes, and its clock, which stands at the campaign's start.
+    fn new_desk(campaign: &Campaign) -> (Desk, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::at(campaign.start));
         let store = MemoryStore::new(Arc::<ManualClock>::clone(&clock), Duration::from_secs(60));
         let key = MasterKey::from_bytes([7; 32]);
         let injector = Arc::new(Injector::new(Arc::new(store), key, Duration::ZERO));
+        (Desk::new(injector, None), clock)
+    }
+
+    fn parsed(yaml: &str) -> Campaign {
+        campaign_from_proto(&file::parse(yaml).unwrap()[0]).unwrap()
+    }
+
+    async fn apply(desk: &Desk, campaign: Campaign, base_version: u32) {
         let author = Author {
-            request: RequestId::parse("request", "r").unwrap(),
+            request: RequestId::parse("request", &format!("r-{base_version}")).unwrap(),
             operator: OperatorId::parse("operator", "o").unwrap(),
             reason: String::new(),
             on_behalf_of: None,
             authenticated: false,
             approved: None,
         };
+        let applied = desk
+            .injector()
+            .apply(Arc::new(campaign), base_version, author);
+        applied.await.unwrap();
+    }
+
+    async fn late_hours(desk: &Desk) -> u32 {
+        let alerts = read(desk).await.unwrap().alerts.into_iter();
+        let late = alerts.filter(|alert| alert.kind() == AlertKind::HoursLate);
+        late.map(|alert| alert.hours).sum()
+    }
+
+    #[tokio::test]
+    async fn an_hour_that_nobody_begins_to_fill_is_late_until_somebody_does() {
+        let campaign = parsed(SCHEDULED);
+        let (desk, clock) = new_desk(&campaign);
+        apply(&desk, campaign, 0).await;
+        let hour = 60 * PAUSE;
+        // The first hour of the plan begins, is late, and another one.
+        for (step, late) in [
+            (2 * hour + PAUSE - Duration::from_secs(1), 0),
+            (Duration::from_secs(1), 1),
+            (hour, 2),
+            (hour, 2),
+        ] {
+            clock.advance(step);
+            assert_eq!(late_hours(&desk).await, late, "{step:?}");
+        }
+        desk.injector().tick().await.unwrap();
+        assert_eq!(late_hours(&desk).await, 0);
+    }
+
+    #[tokio::test]
+    async fn hours_that_began_before_the_last_version_are_not_late() {
+        let campaign = parsed(SCHEDULED);
+        let (desk, clock) = new_desk(&campaign);
+        clock.advance(150 * PAUSE);
+        apply(&desk, campaign, 0).await;
+        assert_eq!(late_hours(&desk).await, 0);
+        clock.advance(60 * PAUSE);
+        assert_eq!(late_hours(&desk).await, 1);
+        // It has ended.
+        clock.advance(48 * 60 * PAUSE);
+        assert_eq!(late_hours(&desk).await, 0);
+    }
+
+    #[tokio::test]
+    async fn the_last_hour_is_known_of_campaigns_that_nobody_looked_at() {
+        let campaign = parsed(CAMPAIGN);
         let id = campaign.id.clone();
-        injector.apply(Arc::new(campaign), 0, author).await.unwrap();
-        let desk = Desk::new(Arc::clone(&injector), None);
+        let (desk, clock) = new_desk(&campaign);
+        apply(&desk, campaign, 0).await;
         read(&desk).await.unwrap();
         for minute in 0..30 {
             // The first minute of three has no draw, the next one, the last two.
@@ -215,7 +293,7 @@ pools: [{id: deck, deck: {size: 10, cards: {coupon: 5}, onExhausted: RESHUFFLE}}
                     not_after: clock.now() + PAUSE,
                     chance: None,
                 };
-                injector.draw(command).await.unwrap();
+                desk.injector().draw(command).await.unwrap();
             }
             clock.advance(PAUSE);
             read(&desk).await.unwrap();

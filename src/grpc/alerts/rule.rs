@@ -1,19 +1,18 @@
-//! When a campaign's sums are worth an alert.
+//! When a campaign's sums, or what waits to be settled, are worth an alert.
 
 use std::cmp::Reverse;
 
 use crate::{
+    grpc::{late_hours::LATE, ledger_stats::LAG_MAX},
     model::convert::{money_nanos, times::from_wire},
     proto::{
         Alert, AlertKind, AlertSeverity, BudgetStats, CampaignState, CampaignStatus,
-        GetStatsResponse, PrizeStats, Window, WindowState,
+        GetStatsResponse, LedgerStats, PrizeStats, Window, WindowState,
     },
 };
 
 /// For how long a missed hour is worth an alert, in seconds.
 const MISSED_S: i64 = 48 * 60 * 60;
-/// How long after its beginning an hour is late that is still being filled, in seconds.
-const LATE_S: i64 = 60;
 /// Stock is low below one of so many parts.
 const LOW_PARTS: u64 = 20;
 /// A budget is near from this part of it on, in percent, as for the alert of Prometheus.
@@ -47,9 +46,10 @@ pub(crate) fn of(status: &CampaignStatus, stats: &GetStatsResponse) -> Vec<Alert
         });
     }
     let now_s = from_wire(stats.read_time.as_ref()).map_or(0, |now| now.as_second());
+    let late = count(stats, |it| is_late(it, now_s)).saturating_add(stats.late_hours);
     for (kind, hours) in [
         (Kind::HoursMissed, count(stats, |it| is_missed(it, now_s))),
-        (Kind::HoursLate, count(stats, |it| is_late(it, now_s))),
+        (Kind::HoursLate, late),
     ] {
         if hours > 0 {
             alerts.push(Alert {
@@ -80,6 +80,18 @@ pub(crate) fn of(status: &CampaignStatus, stats: &GetStatsResponse) -> Vec<Alert
     alerts
 }
 
+/// The alert of a ledger that is too far behind.
+pub(super) fn of_ledger(ledger: &LedgerStats) -> Option<Alert> {
+    let lag = ledger.lag.filter(|_| ledger.settled)?;
+    let is_late = std::time::Duration::try_from(lag).is_ok_and(|lag| lag > LAG_MAX);
+    is_late.then(|| Alert {
+        kind: AlertKind::LedgerLag.into(),
+        severity: severity(AlertKind::LedgerLag).into(),
+        lag: Some(lag),
+        ..Alert::default()
+    })
+}
+
 /// How urgent alerts of a kind are.
 fn severity(kind: AlertKind) -> AlertSeverity {
     match kind {
@@ -90,7 +102,8 @@ fn severity(kind: AlertKind) -> AlertSeverity {
         | AlertKind::HoursLate
         | AlertKind::BudgetHeld
         | AlertKind::StockOut
-        | AlertKind::PrizePaused => AlertSeverity::Warning,
+        | AlertKind::PrizePaused
+        | AlertKind::LedgerLag => AlertSeverity::Warning,
         AlertKind::BudgetNear | AlertKind::StockLow => AlertSeverity::Note,
     }
 }
@@ -105,10 +118,11 @@ fn is_missed(window: &Window, now_s: i64) -> bool {
     window.state() == WindowState::Missed && now_s - end_s < MISSED_S
 }
 
+/// Whether an hour is still being filled although it began long ago.
 fn is_late(window: &Window, now_s: i64) -> bool {
     let start = window.start_time.as_ref();
-    let start_s = start.map_or(now_s, |start| start.seconds);
-    window.state() == WindowState::Injecting && now_s - start_s >= LATE_S
+    let late_s = start.map_or(now_s, |start| start.seconds) + LATE.as_secs().cast_signed();
+    window.state() == WindowState::Injecting && now_s >= late_s
 }
 
 /// Whether more than nine tenths of a budget are won.
@@ -186,6 +200,39 @@ mod tests {
         let missed = of_window(WindowState::Missed, 0);
         assert_eq!(missed, [AlertKind::HoursMissed]);
         assert!(of_window(WindowState::Missed, -MISSED_S).is_empty());
+    }
+
+    #[test]
+    fn an_hour_that_nobody_fills_is_late() {
+        let alerts = of(
+            &CampaignStatus::default(),
+            &GetStatsResponse {
+                balanced: true,
+                late_hours: 2,
+                ..GetStatsResponse::default()
+            },
+        );
+        assert_eq!(alerts.len(), 1, "{alerts:?}");
+        assert_eq!(
+            (alerts[0].kind(), alerts[0].hours),
+            (AlertKind::HoursLate, 2)
+        );
+    }
+
+    #[test]
+    fn a_ledger_that_somebody_settles_is_late_after_a_minute() {
+        let lag_of = |settled, seconds| {
+            let alert = of_ledger(&LedgerStats {
+                settled,
+                lag: Some(prost_types::Duration { seconds, nanos: 1 }),
+                ..LedgerStats::default()
+            });
+            alert.map(|alert| (alert.kind(), alert.lag.unwrap_or_default().seconds))
+        };
+        assert_eq!(lag_of(true, 60), Some((AlertKind::LedgerLag, 60)));
+        assert_eq!(lag_of(true, 59), None);
+        assert_eq!(lag_of(false, 3_600), None);
+        assert_eq!(of_ledger(&LedgerStats::default()), None);
     }
 
     #[test]

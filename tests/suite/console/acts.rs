@@ -3,7 +3,13 @@
 
 use tombola::proto::{Campaign, CampaignState, CampaignStatus, GetCampaignRequest};
 
-use super::{address, all_pages, browser::drive, fill, grounds::Ground};
+use super::{
+    address, all_pages,
+    browser::{drive, drive_as},
+    fill,
+    grounds::Ground,
+    needs_settled_ledger,
+};
 use crate::{access::Gate, process::Server};
 
 /// How the browser is used, and whether lists of the ledger are there.
@@ -13,7 +19,7 @@ struct Manner {
 }
 
 /// Does every act in the browser, and looks at what the service has then.
-async fn act(ground: &Ground, manner: Manner) {
+async fn act(ground: &Ground, manner: Manner) -> Server {
     let server = ground.start().serve();
     fill(&server).await;
     let origin = format!("http://{}", address(&server));
@@ -25,6 +31,7 @@ async fn act(ground: &Ground, manner: Manner) {
     was_changed(&campaign(&server).await);
     let all = server.run(&["campaigns"]).well();
     assert!(all.contains("closed"), "{all}");
+    server
 }
 
 /// Two operators act at once.
@@ -68,8 +75,8 @@ fn was_changed(status: &CampaignStatus) {
     assert_eq!(vip.draws_per_day, Some(120));
     assert_eq!(prizes[0].stock, 1_500);
     assert_eq!(prizes[1].name, "Coupon of a café");
-    // Stock, four changes, two plans.
-    assert_eq!(status.version, 8);
+    // Stock, four changes, three plans.
+    assert_eq!(status.version, 9);
     assert!(status.holds.is_empty());
 }
 
@@ -97,7 +104,13 @@ async fn every_act_that_needs_no_settled_ledger_is_done_on_a_cluster() {
         hands: "mouse",
         ledger: "unsettled",
     };
-    act(&Ground::cluster(), manner).await;
+    let ground = Ground::cluster();
+    let server = act(&ground, manner).await;
+    // As people see the pages that say what needs PostgreSQL.
+    let pages = all_pages().into_iter();
+    let pages: Vec<_> = pages.filter(|page| needs_settled_ledger(page)).collect();
+    let origin = format!("http://{}", address(&server));
+    drive_as("clara", "pages.mjs", &origin, &pages);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,18 +129,27 @@ roles:
   reader: [read, check]
   brake: [read, check, stop]
   planner: [read, check, plan]
+  courier: [read, check, deliver]
+  host: [read, check, grant]
+  approver: [read, approve]
 identities:
   - {name: ann, tokens: [{sha256: <ann-token>}]}
   - {name: bea, tokens: [{sha256: <bea-token>}]}
   - {name: reader, tokens: [{sha256: <reader-token>}]}
   - {name: brake, tokens: [{sha256: <brake-token>}]}
   - {name: planner, tokens: [{sha256: <planner-token>}]}
+  - {name: courier, tokens: [{sha256: <courier-token>}]}
+  - {name: host, tokens: [{sha256: <host-token>}]}
+  - {name: approver, tokens: [{sha256: <approver-token>}]}
 bindings:
   - {identity: ann, role: both, campaigns: ['*'], senders: ['*']}
   - {identity: bea, role: both, campaigns: ['*'], senders: ['*']}
   - {identity: reader, role: reader, campaigns: ['*'], senders: ['*']}
   - {identity: brake, role: brake, campaigns: ['*'], senders: ['*']}
   - {identity: planner, role: planner, campaigns: ['*'], senders: ['*']}
+  - {identity: courier, role: courier, campaigns: ['*'], senders: ['*']}
+  - {identity: host, role: host, campaigns: ['*'], senders: ['*']}
+  - {identity: approver, role: approver, campaigns: ['*'], senders: ['*']}
 ";
 
 /// Two identities propose and approve in the browser, others are refused, and one loses its token.

@@ -1,14 +1,14 @@
-//! What needs a look, in all campaigns: on the first page, on a page of its own, and in the command
-//! line.
+//! What needs a look, in all campaigns and in the ledger: on the first page, on a page of its own,
+//! and in the command line.
 
 use std::time::Instant;
 
 use tombola::proto::ApplyCampaignRequest;
 
-use super::{Browser, address, served};
+use super::{Browser, address, grounds::Ground, served};
 use crate::{
     access::Gate,
-    process::{PATIENCE, Server},
+    process::{Ended, PATIENCE, Server, tombola},
 };
 
 /// More than a page of campaigns.
@@ -23,7 +23,11 @@ fn yaml(id: &str) -> String {
 }
 
 async fn apply(server: &Server, id: &str) {
-    let campaign = tombola::model::file::parse(&yaml(id)).unwrap().pop();
+    apply_file(server, &yaml(id)).await;
+}
+
+async fn apply_file(server: &Server, yaml: &str) {
+    let campaign = tombola::model::file::parse(yaml).unwrap().pop();
     let request = ApplyCampaignRequest {
         campaign,
         operator: "olga".into(),
@@ -115,6 +119,13 @@ bindings:
   - {identity: shop, role: nobody, campaigns: ['*']}
 ";
 
+fn by(gate: &Gate, token: &str) -> Browser {
+    let mut browser = Browser::at(address(&gate.server));
+    let form = format!("token={token}");
+    browser.post("/sign-in", &form).leads_to("/");
+    browser
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn alerts_are_of_campaigns_that_the_visitor_may_see() {
     let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
@@ -122,23 +133,73 @@ async fn alerts_are_of_campaigns_that_the_visitor_may_see() {
     for id in ["north-wheel", "south-wheel"] {
         boss.apply(id).await.unwrap();
     }
-    let by = |token: &str| {
-        let mut browser = Browser::at(address(&gate.server));
-        let form = format!("token={token}");
-        browser.post("/sign-in", &form).leads_to("/");
-        browser
-    };
-    let mut all = by("boss-token");
+    let mut all = by(&gate, "boss-token");
     for id in ["north-wheel", "south-wheel"] {
         let paused = all.post(&format!("/campaigns/{id}/pause"), "");
         assert_eq!(paused.status, 303, "{}", paused.body);
     }
     wait_for(&mut all, "/alerts", "Alerts (2)");
-    let page = by("north-token").get("/alerts").good();
+    let page = by(&gate, "north-token").get("/alerts").good();
     assert!(
         page.contains("Alerts (1)") && page.contains("north-wheel"),
         "{page}"
     );
     assert!(!page.contains("south-wheel"), "{page}");
-    assert_eq!(by("shop-token").get("/alerts").status, 403);
+    assert_eq!(by(&gate, "shop-token").get("/alerts").status, 403);
+}
+
+const HOURLY: &str = "
+id: north-wheel
+timeZone: UTC
+startTime: 2026-11-01T00:00:00Z
+endTime: 2030-12-31T00:00:00Z
+prizes: [{id: mug, stock: 100000}]
+pools: [{id: hourly, schedule: {perHour: {mug: 1}}}]
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_that_nobody_settles_and_hours_that_nobody_fills_are_alerts() {
+    let ground = Ground::redis_with_postgresql().await;
+    let server = ground.start().serve();
+    apply_file(&server, HOURLY).await;
+    let mut browser = Browser::at(address(&server));
+    browser.sign_in("olga");
+    wait_for(
+        &mut browser,
+        "/campaigns/north-wheel/history",
+        "applied a version",
+    );
+    assert!(
+        browser
+            .get("/alerts")
+            .good()
+            .contains("Nothing needs a look")
+    );
+    drop(server);
+    let server = ground.unsettled_at("2026-12-05T12:11:00+08:00").serve();
+    apply(&server, "south-wheel").await;
+    drop(server);
+    ground.hide_from_injectors("north-wheel");
+
+    let gate = Gate::on(ground.unsettled_at("2026-12-05T14:20:00+08:00"), POLICY);
+    let late = "Hours that have begun and are not filled: 2";
+    let lag = r#"<a href="/system">Ledger</a>: Settling the ledger is 2h"#;
+    let page = wait_for(&mut by(&gate, "boss-token"), "/alerts", "Alerts (2)");
+    assert!(page.contains(late) && page.contains(lag), "{page}");
+    let page = by(&gate, "boss-token").get("/").good();
+    assert!(page.contains(late) && page.contains(lag), "{page}");
+    // The store's alerts are for those who may read all campaigns.
+    let page = by(&gate, "north-token").get("/alerts").good();
+    assert!(page.contains(late) && !page.contains("Settling"), "{page}");
+    let mut command = tombola(["alerts", "--server", &gate.server.url()]);
+    let listed = Ended::of(command.env("TOMBOLA_TOKEN", "boss-token")).well();
+    for words in ["north-wheel", late, "–", "Settling the ledger is 2h"] {
+        assert!(listed.contains(words), "{words}: {listed}");
+    }
+    // A draw needs units, so it has the hours filled: one of them is over.
+    let shop = gate.by("shop-token").await;
+    shop.draw("north-wheel", "user-1").await.unwrap();
+    let missed = "Hours missed in two days: 1";
+    let page = wait_for(&mut by(&gate, "boss-token"), "/alerts", missed);
+    assert!(!page.contains(late), "{page}");
 }

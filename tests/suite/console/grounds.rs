@@ -4,7 +4,7 @@ use tempfile::TempDir;
 use tombola::ledger::{PostgresSink, PostgresUrl};
 
 use crate::{
-    faults::redis::directory_with_key,
+    faults::redis::{PARTITIONS, directory_with_key},
     process::{NOW, Start},
     support::{postgres::Postgres, redis_group::RedisCluster, redis_server::RedisServer},
 };
@@ -16,12 +16,12 @@ pub(super) struct Ground {
     url: Option<String>,
     /// Further options of `serve`.
     line: String,
-    _servers: Servers,
+    servers: Servers,
 }
 
 #[derive(Default)]
 struct Servers {
-    _redis: Option<RedisServer>,
+    redis: Option<RedisServer>,
     _cluster: Option<RedisCluster>,
     _postgres: Option<Postgres>,
 }
@@ -53,7 +53,7 @@ impl Ground {
         assert!(PostgresSink::migrate(&parsed).await.unwrap());
         let url = redis.url();
         let servers = Servers {
-            _redis: Some(redis),
+            redis: Some(redis),
             _postgres: Some(postgres),
             ..Servers::default()
         };
@@ -77,7 +77,7 @@ impl Ground {
             },
             url,
             line: line.into(),
-            _servers: servers,
+            servers,
         };
         if ground.url.is_some() {
             ground.on_store().init().well();
@@ -91,6 +91,24 @@ impl Ground {
             None => Start::on(self.data.path()),
         };
         start.with(&self.line)
+    }
+
+    /// A server with a console on Redis that settles nothing, at a moment of the test clock.
+    pub(super) fn unsettled_at(&self, clock: &str) -> Start<'_> {
+        let url = self.url.as_deref().unwrap();
+        let start = Start::on_redis(self.data.path(), url).at(clock.into());
+        start.with("--console 127.0.0.1:0")
+    }
+
+    /// Hides a campaign from all injectors: the index of due campaigns says that it is due long
+    /// after the test.
+    pub(super) fn hide_from_injectors(&self, campaign: &str) {
+        const LATER_US: &str = "1990000000000000";
+        let redis = self.servers.redis.as_ref().unwrap();
+        for partition in 0..PARTITIONS {
+            let key = format!("tombola{{{partition}}}:campaigns:due");
+            redis.command(&["ZADD", &key, "XX", LATER_US, campaign]);
+        }
     }
 
     /// A server with a console.

@@ -176,6 +176,19 @@ fn all_pages() -> Vec<String> {
     pages
 }
 
+/// Whether a page shows settled entries, so that on Redis it needs PostgreSQL.
+fn needs_settled_ledger(path: &str) -> bool {
+    let parts = [
+        "/draws",
+        "/wins",
+        "/history",
+        "curve=",
+        "users?user=",
+        "search?q=",
+    ];
+    path == "/envelopes" || parts.iter().any(|part| path.contains(part))
+}
+
 /// The contents of a body that came in chunks.
 fn unchunked(mut body: &str) -> String {
     let mut whole = String::new();

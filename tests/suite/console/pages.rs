@@ -1,6 +1,6 @@
 //! What pages show and do, on the embedded store and on Redis.
 
-use super::{Browser, HOSTILE, address, all_pages, encoded, fill, served};
+use super::{Browser, HOSTILE, address, all_pages, encoded, fill, needs_settled_ledger, served};
 use crate::{
     faults::redis::House,
     process::{PATIENCE, Server},
@@ -36,15 +36,7 @@ async fn pages_work_on_redis_and_say_what_needs_postgresql() {
     browser.sign_in("olga");
     for path in all_pages() {
         let page = browser.get(&path).good();
-        let is_ledgers = [
-            "/draws",
-            "/wins",
-            "/history",
-            "curve=",
-            "users?user=",
-            "search?q=",
-        ];
-        if is_ledgers.iter().any(|part| path.contains(part)) || path == "/envelopes" {
+        if needs_settled_ledger(&path) {
             assert!(page.contains("--postgres-url"), "{path}: {page}");
         }
     }
