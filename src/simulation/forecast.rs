@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{
     crowd::Crowd,
     run::{PrizeRun, PrizeWindow, Run, windows},
+    users::UserSums,
 };
 use crate::model::{Campaign, Moment, Prize, PrizeNo, money::NANOS_PER_UNIT};
 
@@ -121,9 +122,12 @@ pub struct PrizeForecast {
     pub runs_out_time_low: Option<String>,
     /// One of these runs in twenty runs out later (the 95th percentile).
     pub runs_out_time_high: Option<String>,
-    /// Users who won as many units as `perUser` allows, on a day or in all; none without a cap.
+    /// Users who won as many units as `perUser` allows in all; none without such a cap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_cap: Option<Spread>,
+    /// Users who did so on any day; none without a cap of a day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_daily_cap: Option<Spread>,
     /// Hours at whose end released units waited for someone.
     pub unclaimed_hours: Spread,
     /// By hour, as [`Forecast::hours`].
@@ -211,13 +215,6 @@ impl Forecast {
             hours: spans(campaign, runs, &hours),
         }
     }
-}
-
-/// Users who reached the cap of a prize; none without a cap.
-fn at_cap(prize: &Prize, no: PrizeNo, runs: &[Run]) -> Option<Spread> {
-    prize.per_user?;
-    let reached = |run: &Run| run.users.at_cap.get(&no).copied().unwrap_or(0) as f64;
-    Some(Spread::of(runs.iter().map(reached)))
 }
 
 /// The indexes of the windows of each local day.
@@ -339,6 +336,11 @@ impl PrizeForecast {
         let sum = |run: &PrizeRun, of: fn(&PrizeWindow) -> u32| -> f64 {
             run.windows.iter().map(|window| f64::from(of(window))).sum()
         };
+        let cap = prize.per_user.unwrap_or_default();
+        let users = |of: fn(&UserSums) -> &BTreeMap<PrizeNo, u64>| {
+            let reached = |run: &Run| of(&run.users).get(&no).copied().unwrap_or(0) as f64;
+            Spread::of(all.iter().map(reached))
+        };
         let ends: Vec<Moment> = runs.iter().filter_map(|run| run.ran_out).collect();
         let end = Spread::of(ends.iter().map(|end| end.as_micros() as f64));
         let ended = |micros: f64| {
@@ -356,7 +358,8 @@ impl PrizeForecast {
             runs_out_time: ended(end.mean),
             runs_out_time_low: ended(end.low),
             runs_out_time_high: ended(end.high),
-            at_cap: at_cap(prize, no, all),
+            at_cap: cap.total.map(|_| users(|sums| &sums.at_cap)),
+            at_daily_cap: cap.per_day.map(|_| users(|sums| &sums.at_daily_cap)),
             unclaimed_hours: spread(&|run| {
                 run.windows
                     .iter()

@@ -299,10 +299,17 @@ fn users_who_reach_the_cap_of_a_prize_are_counted() {
     assert_eq!(few.prizes[0].at_cap.unwrap(), few.drawers, "the first draw");
     assert_eq!(few.prizes[1].at_cap, None);
     assert_eq!((few.limited.high, few.at_wins_limit), (0.0, None));
-    let of_a_day = capped("{perDay: 3}").prizes[0].at_cap.unwrap();
+    assert_eq!(few.prizes[0].at_daily_cap, None);
+    let of_a_day = capped("{perDay: 3}").prizes[0].at_daily_cap.unwrap();
     assert!((80.0..=100.0).contains(&of_a_day.low), "{of_a_day:?}");
-    let more = capped("{total: 12}").prizes[0].at_cap.unwrap();
-    assert!(0.0 < more.low && more.high < 80.0, "{more:?}");
+    // Who draws six times on both days reaches this cap, and many do so on one day only.
+    let both = capped("{total: 12, perDay: 6}");
+    let (in_all, on_a_day) = (&both.prizes[0].at_cap, &both.prizes[0].at_daily_cap);
+    let (in_all, on_a_day) = (in_all.unwrap(), on_a_day.unwrap());
+    assert!(
+        0.0 < in_all.low && in_all.high < on_a_day.low,
+        "{in_all:?} {on_a_day:?}"
+    );
 }
 
 #[test]

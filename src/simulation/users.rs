@@ -13,9 +13,17 @@ use crate::{
 /// The users of a run, by number.
 pub(super) struct Users {
     seen: Vec<Seen>,
-    /// By prize with a cap: users who have won as many units as a user may, on a day or in all.
-    at_cap: BTreeMap<PrizeNo, BTreeSet<usize>>,
+    /// By prize with a cap: users who have reached it.
+    at_cap: BTreeMap<PrizeNo, AtCap>,
     limits_wins: bool,
+}
+
+/// Users who have won as many units of a prize as a user may.
+#[derive(Default)]
+struct AtCap {
+    in_all: BTreeSet<usize>,
+    /// On any day.
+    on_a_day: BTreeSet<usize>,
 }
 
 /// What is known of a user.
@@ -41,8 +49,10 @@ pub(super) struct UserSums {
     pub(super) limited: u64,
     /// Of these, users who won as many units as `winsPerUser` allows.
     pub(super) at_wins_limit: u64,
-    /// By prize with a cap: users who reached the cap.
+    /// By prize with a cap: users who reached the cap in all.
     pub(super) at_cap: BTreeMap<PrizeNo, u64>,
+    /// By prize with a cap: users who reached the cap of a day on any day.
+    pub(super) at_daily_cap: BTreeMap<PrizeNo, u64>,
 }
 
 impl Users {
@@ -51,7 +61,7 @@ impl Users {
         let capped = campaign.capped_prizes();
         Self {
             seen: vec![Seen::default(); users as usize],
-            at_cap: capped.map(|(no, _)| (no, BTreeSet::new())).collect(),
+            at_cap: capped.map(|(no, _)| (no, AtCap::default())).collect(),
             limits_wins: limits.any(|limits| limits.wins_per_user.is_some()),
         }
     }
@@ -84,24 +94,32 @@ impl Users {
         let is_used_up = |quota: &Quota| quota.remaining() == Some(0);
         self.seen[index].has_all_wins |= is_used_up(&quotas.wins_total);
         for prize in &quotas.prizes {
-            if is_used_up(&prize.today) || is_used_up(&prize.total) {
-                self.at_cap.entry(prize.prize).or_default().insert(index);
+            let at_cap = self.at_cap.entry(prize.prize).or_default();
+            if is_used_up(&prize.total) {
+                at_cap.in_all.insert(index);
+            }
+            if is_used_up(&prize.today) {
+                at_cap.on_a_day.insert(index);
             }
         }
     }
 
     pub(super) fn sums(&self) -> UserSums {
         let count = |is: fn(&Seen) -> bool| self.seen.iter().filter(|seen| is(seen)).count() as u64;
-        let at_cap = self.at_cap.iter();
+        let by_prize = |of: fn(&AtCap) -> &BTreeSet<usize>| {
+            let prizes = self.at_cap.iter();
+            prizes
+                .map(|(prize, users)| (*prize, of(users).len() as u64))
+                .collect()
+        };
         UserSums {
             drawers: count(|seen| seen.has_drawn),
             winners: count(|seen| seen.has_won),
             guaranteed: count(|seen| seen.is_guaranteed),
             limited: count(|seen| seen.is_refused || seen.has_all_wins),
             at_wins_limit: count(|seen| seen.has_all_wins),
-            at_cap: at_cap
-                .map(|(prize, users)| (*prize, users.len() as u64))
-                .collect(),
+            at_cap: by_prize(|users| &users.in_all),
+            at_daily_cap: by_prize(|users| &users.on_a_day),
         }
     }
 }

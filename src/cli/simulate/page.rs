@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{
     super::output::counted,
-    view::{end, has_caps},
+    view::{at_cap, end, has_caps},
 };
 use crate::{
     model::Campaign,
@@ -163,7 +163,7 @@ fn prizes(page: &mut String, forecast: &Forecast) {
             end(prize),
             cell(prize.unclaimed_hours),
         ];
-        let at_cap = has_caps.then(|| prize.at_cap.map_or_else(|| "-".into(), cell));
+        let at_cap = has_caps.then(|| at_cap(prize, cell).unwrap_or_else(|| "-".into()));
         let cells: Vec<String> = cells.into_iter().chain(at_cap).collect();
         row(page, "td", cells.iter().map(String::as_str));
     }

@@ -124,7 +124,16 @@ pub(super) fn end(prize: &PrizeForecast) -> String {
 
 /// Whether a prize has a cap for each user.
 pub(super) fn has_caps(forecast: &Forecast) -> bool {
-    forecast.prizes.iter().any(|prize| prize.at_cap.is_some())
+    let mut prizes = forecast.prizes.iter();
+    prizes.any(|prize| prize.at_cap.or(prize.at_daily_cap).is_some())
+}
+
+/// Users at the cap of a prize, e.g. `12 (10–14), 30 on a day`; none without a cap.
+pub(super) fn at_cap(prize: &PrizeForecast, number: fn(Spread) -> String) -> Option<String> {
+    let on_a_day = |users| format!("{} on a day", number(users));
+    let parts = [prize.at_cap.map(number), prize.at_daily_cap.map(on_a_day)];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn prizes(forecast: &Forecast) -> String {
@@ -155,7 +164,7 @@ fn prizes(forecast: &Forecast) -> String {
             end(prize),
             whole(prize.unclaimed_hours),
         ];
-        let at_cap = has_caps.then(|| prize.at_cap.map_or_else(|| "-".into(), whole));
+        let at_cap = has_caps.then(|| at_cap(prize, whole).unwrap_or_else(|| "-".into()));
         table.row(cells.into_iter().chain(at_cap));
     }
     table.render()
@@ -292,12 +301,14 @@ pub(super) fn compare(path: &str, forecasts: &[(String, Forecast)]) -> String {
     format!("{}\n\n{}", table.render(), won_by_prize(forecasts))
 }
 
-/// Users at the cap of each prize that has one, e.g. `voucher 120 (100–140)`.
+/// Users at the cap of each prize that has one, e.g. `voucher 120 (100–140); mug 7`.
 fn at_caps(forecast: &Forecast) -> String {
     let prizes = forecast.prizes.iter();
-    let capped = prizes.filter_map(|prize| Some((&prize.prize_id, prize.at_cap?)));
-    let texts = capped.map(|(id, users)| format!("{id} {}", whole(users)));
-    texts.collect::<Vec<_>>().join(", ")
+    let texts = prizes.filter_map(|prize| {
+        let users = at_cap(prize, whole)?;
+        Some(format!("{} {users}", prize.prize_id))
+    });
+    texts.collect::<Vec<_>>().join("; ")
 }
 
 /// How much is won of each prize with each value.

@@ -150,7 +150,8 @@ async fn play(campaign: Campaign, size: Size) -> Result<Forecast, &'static str> 
 
 fn shown(visit: &Visit, forecast: &Forecast) -> Markup {
     let lang = visit.language;
-    let has_caps = forecast.prizes.iter().any(|prize| prize.at_cap.is_some());
+    let has_caps = forecast.prizes.iter().any(|it| it.at_cap.is_some());
+    let has_daily_caps = forecast.prizes.iter().any(|it| it.at_daily_cap.is_some());
     html! {
         section.card #forecast-result role="status" {
             h2 { (lang.t("forecast.result")) }
@@ -166,6 +167,9 @@ fn shown(visit: &Visit, forecast: &Forecast) -> Markup {
                     th.n scope="col" { (lang.t("forecast.won")) }
                     th.n scope="col" { (lang.t("forecast.left")) }
                     @if has_caps { th.n scope="col" { (lang.t("forecast.at-cap")) } }
+                    @if has_daily_caps {
+                        th.n scope="col" { (lang.t("forecast.at-daily-cap")) }
+                    }
                     th scope="col" { (lang.t("forecast.runs-out")) }
                 } }
                 tbody { @for prize in &forecast.prizes { tr {
@@ -177,11 +181,8 @@ fn shown(visit: &Visit, forecast: &Forecast) -> Markup {
                     td.n { (spread(prize.released)) }
                     td.n { (spread(prize.won)) }
                     td.n { (spread(prize.left)) }
-                    @if has_caps {
-                        td.n {
-                            @if let Some(users) = prize.at_cap { (spread(users)) } @else { "–" }
-                        }
-                    }
+                    @if has_caps { td.n { (optional(prize.at_cap)) } }
+                    @if has_daily_caps { td.n { (optional(prize.at_daily_cap)) } }
                     td { (end(visit, prize)) }
                 } } }
             } }))
@@ -206,6 +207,11 @@ fn end(visit: &Visit, prize: &PrizeForecast) -> Markup {
             (lang.with("forecast.share", &share))
         }
     }
+}
+
+/// A mean with its range; a dash if there is none.
+fn optional(of: Option<Spread>) -> Markup {
+    of.map_or_else(|| html! { "–" }, spread)
 }
 
 /// A mean, and the range of nine in ten runs.
