@@ -279,6 +279,7 @@ async fn draw_until(
     is_over: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
 ) {
+    let mut lottery = lottery;
     for number in 0.. {
         if is_over.load(Ordering::Relaxed) {
             return;
@@ -289,10 +290,9 @@ async fn draw_until(
             request_id: format!("{name}-{number}"),
             ..Default::default()
         };
-        load::patiently(async || lottery.clone().draw(request.clone()).await)
-            .await
-            .unwrap();
-        answered.fetch_add(1, Ordering::Relaxed);
+        // A machine that has much else to do refuses some.
+        let is_answered = lottery.draw(request).await.is_ok();
+        answered.fetch_add(u64::from(is_answered), Ordering::Relaxed);
     }
 }
 
