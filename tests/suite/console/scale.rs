@@ -58,7 +58,7 @@ async fn pages_of_many_campaigns_and_of_many_hours() {
         .well();
     browser.sign_in("olga");
 
-    // The list has a page for each fifty, and names each once.
+    // The list has a page for each 25, and names each once.
     let mut seen = 0;
     let mut path = "/".to_owned();
     loop {

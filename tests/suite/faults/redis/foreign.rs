@@ -76,8 +76,8 @@ impl Stall {
         drawn.unwrap_or_else(|status| panic!("{campaign} {id}: {status:?}"));
     }
 
-    /// Puts a text into a key of ours, or into a key that does not exist yet. It is one step: what the
-    /// service writes meanwhile would be gone.
+    /// Puts a text into a key of ours, or into a key that does not exist yet. It is one step: what
+    /// the service writes meanwhile would be gone.
     fn spoil(&self, key: &str) {
         const SPOIL: &str = "redis.pcall('RENAME', KEYS[1], 'kept') -- an error if there is none
                              return redis.call('SET', KEYS[1], 'x').ok";
