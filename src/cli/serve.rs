@@ -37,7 +37,7 @@ use crate::{
     },
     ledger::{self, PostgresUrl, forget::Erasable},
     model::Problems,
-    store::{BacklogBound, Durability},
+    store::BacklogBound,
     trace,
 };
 
@@ -367,7 +367,7 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
         store_id = info.store_id,
         durability = ?info.durability,
         "serving on {local}: {}",
-        promise(info.durability)
+        console::durability_in_english(info.durability)
     );
     if let Some(target) = configuration.settings.queue_target {
         injector.store().bound_delay(target);
@@ -450,26 +450,6 @@ fn store_kind(plan: &Plan) -> console::StoreKind {
         Some(url) if url.is_cluster() => console::StoreKind::Cluster,
         Some(url) if url.fails_over() => console::StoreKind::Sentinel,
         Some(_) => console::StoreKind::Redis,
-    }
-}
-
-/// What an acknowledged draw survives.
-fn promise(durability: Durability) -> &'static str {
-    match durability {
-        Durability::Volatile => "nothing is kept",
-        Durability::Embedded => "every acknowledged draw is on disk",
-        Durability::Fast => {
-            "acknowledged draws are in the memory of Redis, and on its disk within about a \
-             second: a crash of its machine may undo some two seconds"
-        }
-        Durability::Local => {
-            "every acknowledged draw is on the disk of Redis; a failover may undo what was not \
-             replicated"
-        }
-        Durability::Strict => {
-            "every acknowledged draw is on the disk of Redis and held by its replicas: the loss \
-             of the primary undoes nothing"
-        }
     }
 }
 

@@ -46,6 +46,11 @@ pub(crate) fn alert_in_english(alert: &Alert) -> String {
     pages::alerts::text(Language::ENGLISH, alert)
 }
 
+/// What an acknowledged draw survives, in English.
+pub(crate) fn durability_in_english(durability: Durability) -> &'static str {
+    pages::system::keeps(Language::ENGLISH, durability)
+}
+
 /// The largest form, in bytes.
 const FORM_BYTES_MAX: usize = 16 * 1024;
 /// The largest form with the draft of a plan or with a campaign file.

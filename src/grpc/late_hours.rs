@@ -17,7 +17,8 @@ const HOURS_MAX: usize = 1_000;
 /// schedules.
 pub(super) async fn late_hours(store: &dyn Store, stats: &Stats) -> Result<u32> {
     let campaign = &stats.view.campaign;
-    if stats.view.has_ended(stats.now) || schedules(campaign).next().is_none() {
+    let may_be_late = stats.now >= campaign.start + LATE && !stats.view.has_ended(stats.now);
+    if !may_be_late || schedules(campaign).next().is_none() {
         return Ok(0);
     }
     let filling = store.filling(&campaign.id).await?;

@@ -151,6 +151,10 @@ async function wins() {
     for (const secret of [third, fourth, fifth, "order-1"]) {
         assert.ok(!winners.includes(secret), `${secret}: ${winners}`);
     }
+    // The prize is called like a user: only its own name is there.
+    for (const line of winners.split("\n")) {
+        assert.ok(line.split("<script>").length <= 2, line);
+    }
     await settles(page, `${WHEEL}/history`, "a mistake");
     // The search finds a user, a request and a unit.
     for (const [sought, found] of [["carl", "carl"], ["order-1", "order-1"], [first, "parcel 9"]]) {

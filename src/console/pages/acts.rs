@@ -42,6 +42,17 @@ pub(super) fn finish<T>(
     }
 }
 
+/// [`finish`] of a button that pauses or resumes, on the page of the campaign.
+fn pressed<T>(
+    visit: &Visit,
+    result: Result<T, Status>,
+    (campaign, done): (&str, &str),
+    fields: &Fields,
+) -> Response {
+    let sent = Sent::of(fields.pairs(), &[REASON], None);
+    finish(visit, result, (&campaign_address(campaign), done), &sent)
+}
+
 /// Goes to a page, which says what was done.
 pub(super) fn gone_to(target: &str, done: &str) -> Response {
     let mark = if target.contains('?') { '&' } else { '?' };
@@ -65,9 +76,7 @@ pub(in crate::console) async fn pause(
         ..PauseCampaignRequest::default()
     };
     let result = visit.campaigns().pause_campaign(request).await;
-    let target = (&*campaign_address(&id), "paused");
-    let sent = Sent::of(fields.pairs(), &[REASON], None);
-    finish(&visit, result, target, &sent)
+    pressed(&visit, result, (&id, "paused"), &fields)
 }
 
 /// Resumes a campaign.
@@ -83,9 +92,7 @@ pub(in crate::console) async fn resume(
         ..ResumeCampaignRequest::default()
     };
     let result = visit.campaigns().resume_campaign(request).await;
-    let target = (&*campaign_address(&id), "resumed");
-    let sent = Sent::of(fields.pairs(), &[REASON], None);
-    finish(&visit, result, target, &sent)
+    pressed(&visit, result, (&id, "resumed"), &fields)
 }
 
 /// Holds a prize, at once.
@@ -102,9 +109,7 @@ pub(in crate::console) async fn pause_prize(
         ..PausePrizeRequest::default()
     };
     let result = visit.campaigns().pause_prize(request).await;
-    let target = (&*campaign_address(&id), "prize-paused");
-    let sent = Sent::of(fields.pairs(), &[REASON], None);
-    finish(&visit, result, target, &sent)
+    pressed(&visit, result, (&id, "prize-paused"), &fields)
 }
 
 /// Releases a prize.
@@ -121,9 +126,7 @@ pub(in crate::console) async fn resume_prize(
         ..ResumePrizeRequest::default()
     };
     let result = visit.campaigns().resume_prize(request).await;
-    let target = (&*campaign_address(&id), "prize-resumed");
-    let sent = Sent::of(fields.pairs(), &[REASON], None);
-    finish(&visit, result, target, &sent)
+    pressed(&visit, result, (&id, "prize-resumed"), &fields)
 }
 
 /// Adds units to the stock of a prize: a new version of the campaign. It changes the version that

@@ -119,7 +119,7 @@ fn kind(lang: Language, store: StoreKind) -> &'static str {
 }
 
 /// What an acknowledged draw survives.
-fn keeps(lang: Language, durability: Durability) -> &'static str {
+pub(in crate::console) fn keeps(lang: Language, durability: Durability) -> &'static str {
     match durability {
         Durability::Volatile => lang.t("system.keeps-nothing"),
         Durability::Embedded => lang.t("system.keeps-embedded"),

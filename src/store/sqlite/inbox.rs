@@ -16,7 +16,7 @@ use crate::{
     store::{StoreError, delay::DelayControl},
 };
 
-/// Calls that may wait; one more is refused at once.
+/// Calls that may wait; one more is refused at once, unless it is small and may not be refused.
 const WAITING_MAX: usize = 8192;
 /// Draws of one batch (a call of `count` draws is that many).
 const BATCH_UNITS_MAX: usize = 500;

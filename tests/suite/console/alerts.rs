@@ -119,13 +119,6 @@ bindings:
   - {identity: shop, role: nobody, campaigns: ['*']}
 ";
 
-fn by(gate: &Gate, token: &str) -> Browser {
-    let mut browser = Browser::at(address(&gate.server));
-    let form = format!("token={token}");
-    browser.post("/sign-in", &form).leads_to("/");
-    browser
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn alerts_are_of_campaigns_that_the_visitor_may_see() {
     let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
@@ -133,19 +126,26 @@ async fn alerts_are_of_campaigns_that_the_visitor_may_see() {
     for id in ["north-wheel", "south-wheel"] {
         boss.apply(id).await.unwrap();
     }
-    let mut all = by(&gate, "boss-token");
+    let mut all = Browser::signed_in(&gate, "boss-token");
     for id in ["north-wheel", "south-wheel"] {
         let paused = all.post(&format!("/campaigns/{id}/pause"), "");
         assert_eq!(paused.status, 303, "{}", paused.body);
     }
     wait_for(&mut all, "/alerts", "Alerts (2)");
-    let page = by(&gate, "north-token").get("/alerts").good();
+    let page = Browser::signed_in(&gate, "north-token")
+        .get("/alerts")
+        .good();
     assert!(
         page.contains("Alerts (1)") && page.contains("north-wheel"),
         "{page}"
     );
     assert!(!page.contains("south-wheel"), "{page}");
-    assert_eq!(by(&gate, "shop-token").get("/alerts").status, 403);
+    assert_eq!(
+        Browser::signed_in(&gate, "shop-token")
+            .get("/alerts")
+            .status,
+        403
+    );
 }
 
 const HOURLY: &str = "
@@ -184,12 +184,18 @@ async fn a_ledger_that_nobody_settles_and_hours_that_nobody_fills_are_alerts() {
     let gate = Gate::on(ground.unsettled_at("2026-12-05T14:20:00+08:00"), POLICY);
     let late = "Hours that have begun and are not filled: 2";
     let lag = r#"<a href="/system">Ledger</a>: Settling the ledger is 2h"#;
-    let page = wait_for(&mut by(&gate, "boss-token"), "/alerts", "Alerts (2)");
+    let page = wait_for(
+        &mut Browser::signed_in(&gate, "boss-token"),
+        "/alerts",
+        "Alerts (2)",
+    );
     assert!(page.contains(late) && page.contains(lag), "{page}");
-    let page = by(&gate, "boss-token").get("/").good();
+    let page = Browser::signed_in(&gate, "boss-token").get("/").good();
     assert!(page.contains(late) && page.contains(lag), "{page}");
     // The store's alerts are for those who may read all campaigns.
-    let page = by(&gate, "north-token").get("/alerts").good();
+    let page = Browser::signed_in(&gate, "north-token")
+        .get("/alerts")
+        .good();
     assert!(page.contains(late) && !page.contains("Settling"), "{page}");
     let mut command = tombola(["alerts", "--server", &gate.server.url()]);
     let listed = Ended::of(command.env("TOMBOLA_TOKEN", "boss-token")).well();
@@ -200,6 +206,10 @@ async fn a_ledger_that_nobody_settles_and_hours_that_nobody_fills_are_alerts() {
     let shop = gate.by("shop-token").await;
     shop.draw("north-wheel", "user-1").await.unwrap();
     let missed = "Hours missed in two days: 1";
-    let page = wait_for(&mut by(&gate, "boss-token"), "/alerts", missed);
+    let page = wait_for(
+        &mut Browser::signed_in(&gate, "boss-token"),
+        "/alerts",
+        missed,
+    );
     assert!(!page.contains(late), "{page}");
 }

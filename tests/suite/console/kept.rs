@@ -1,6 +1,6 @@
 //! What was typed or painted stays on the page if the service refuses it.
 
-use super::{Browser, address, encoded, fill, plan::state, served};
+use super::{Browser, encoded, fill, plan::state, served};
 use crate::access::Gate;
 
 const PLAN: &str = "/campaigns/wheel/plan";
@@ -34,12 +34,8 @@ async fn gated() -> (Gate, [Browser; 3]) {
     let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
     let boss = gate.by("boss-token").await;
     boss.apply_file(SCHEDULED).await.unwrap();
-    let browsers = ["boss-token", "busy-token", "reader-token"].map(|token| {
-        let mut browser = Browser::at(address(&gate.server));
-        let form = format!("token={token}");
-        browser.post("/sign-in", &form).leads_to("/");
-        browser
-    });
+    let browsers = ["boss-token", "busy-token", "reader-token"];
+    let browsers = browsers.map(|token| Browser::signed_in(&gate, token));
     (gate, browsers)
 }
 

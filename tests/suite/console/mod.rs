@@ -42,7 +42,10 @@ use tombola::proto::{
     envelope_service_client::EnvelopeServiceClient,
 };
 
-use crate::process::{PATIENCE, Server, Start};
+use crate::{
+    access::Gate,
+    process::{PATIENCE, Server, Start},
+};
 
 /// What would be a script, a style or an attribute of its own if a page did not escape it.
 const HOSTILE: &str = r#"<script>alert('x')</script>"><img src=x onerror=alert(1)>"#;
@@ -255,6 +258,14 @@ impl Browser {
             cookies: BTreeMap::new(),
             language: "en",
         }
+    }
+
+    /// The browser of an identity, by its token.
+    fn signed_in(gate: &Gate, token: &str) -> Self {
+        let mut browser = Self::at(address(&gate.server));
+        let form = format!("token={token}");
+        browser.post("/sign-in", &form).leads_to("/");
+        browser
     }
 
     fn get(&mut self, path: &str) -> Answer {

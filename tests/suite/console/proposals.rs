@@ -24,14 +24,6 @@ bindings:
   - {identity: pat, role: proposer, campaigns: ['*'], senders: ['*']}
 ";
 
-fn by(gate: &Gate, token: &str) -> Browser {
-    let mut browser = Browser::at(address(&gate.server));
-    browser
-        .post("/sign-in", &format!("token={token}"))
-        .leads_to("/");
-    browser
-}
-
 /// Sends a form that must lead to a new proposal; the address of its page.
 #[track_caller]
 fn proposed(browser: &mut Browser, path: &str, form: &str) -> String {
@@ -47,7 +39,10 @@ fn proposed(browser: &mut Browser, path: &str, form: &str) -> String {
 async fn what_one_proposes_another_approves_or_rejects() {
     let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
     gate.by("ann-token").await.apply("wheel").await.unwrap();
-    let (mut pat, mut ann) = (by(&gate, "pat-token"), by(&gate, "ann-token"));
+    let (mut pat, mut ann) = (
+        Browser::signed_in(&gate, "pat-token"),
+        Browser::signed_in(&gate, "ann-token"),
+    );
     let raise = "units=5&version=1&reason=more+mugs";
     let page = proposed(&mut pat, "/campaigns/wheel/prizes/mug/stock", raise);
     let own = pat.get(&page).good();
@@ -100,7 +95,10 @@ async fn what_one_proposes_another_approves_or_rejects() {
 async fn proposals_are_read_on_a_desk_and_on_a_phone() {
     let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
     gate.by("ann-token").await.apply("wheel").await.unwrap();
-    let (mut pat, mut ann) = (by(&gate, "pat-token"), by(&gate, "ann-token"));
+    let (mut pat, mut ann) = (
+        Browser::signed_in(&gate, "pat-token"),
+        Browser::signed_in(&gate, "ann-token"),
+    );
     let reason = super::encoded(super::HOSTILE);
     let raise = format!("units=5&version=1&reason={reason}");
     let stock = "/campaigns/wheel/prizes/mug/stock";
@@ -132,7 +130,10 @@ async fn a_campaign_that_requires_approval_says_so_and_its_forms_propose() {
         .apply_with("wheel", "approvalRequired: true")
         .await
         .unwrap();
-    let (mut ann, mut bea) = (by(&gate, "ann-token"), by(&gate, "bea-token"));
+    let (mut ann, mut bea) = (
+        Browser::signed_in(&gate, "ann-token"),
+        Browser::signed_in(&gate, "bea-token"),
+    );
     for tab in ["", "/change", "/schedule"] {
         let page = ann.get(&format!("/campaigns/wheel{tab}")).good();
         assert!(
@@ -200,7 +201,7 @@ async fn an_approver_sees_what_the_plan_does() {
     };
     let proposed = ann.campaigns().propose_change(request).await.unwrap();
     let id = proposed.into_inner().proposal.unwrap().proposal_id;
-    let mut bea = by(&gate, "bea-token");
+    let mut bea = Browser::signed_in(&gate, "bea-token");
     let page = bea.get(&format!("/campaigns/wheel/proposals/{id}")).good();
     let part = |id: &str| {
         let (_, part) = page.split_once(&format!(r#"id="{id}""#)).unwrap();

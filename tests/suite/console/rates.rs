@@ -6,7 +6,7 @@ use std::{
     net::TcpStream,
 };
 
-use super::{Browser, address};
+use super::Browser;
 use crate::{access::Gate, process::PATIENCE};
 
 const POLICY: &str = "
@@ -23,19 +23,11 @@ bindings:
   - {identity: reader, role: reader, campaigns: ['*'], senders: ['*']}
 ";
 
-fn by(gate: &Gate, token: &str) -> Browser {
-    let mut browser = Browser::at(address(&gate.server));
-    browser
-        .post("/sign-in", &format!("token={token}"))
-        .leads_to("/");
-    browser
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_brake_works_beyond_the_rate() {
     let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
     gate.by("boss-token").await.apply("wheel").await.unwrap();
-    let mut busy = by(&gate, "busy-token");
+    let mut busy = Browser::signed_in(&gate, "busy-token");
     for (path, done) in [
         ("/campaigns/wheel/prizes/mug/pause", "prize-paused"),
         ("/campaigns/wheel/pause", "paused"),
@@ -47,7 +39,7 @@ async fn the_brake_works_beyond_the_rate() {
         }
     }
     // It is free for those who may use it.
-    let mut reader = by(&gate, "reader-token");
+    let mut reader = Browser::signed_in(&gate, "reader-token");
     let mut refusals = (0..100).map(|_| reader.post("/campaigns/wheel/pause", "").status);
     assert_eq!(refusals.find(|status| *status != 403), Some(429));
 }
@@ -60,7 +52,7 @@ async fn a_live_page_leaves_the_rate_to_its_viewer() {
     for number in 0..CAMPAIGNS {
         boss.apply(&format!("wheel-{number}")).await.unwrap();
     }
-    let mut busy = by(&gate, "busy-token");
+    let mut busy = Browser::signed_in(&gate, "busy-token");
     let cookie = &busy.cookies["tombola"];
     let address = busy.address;
     let mut stream = TcpStream::connect(address).unwrap();

@@ -1,6 +1,6 @@
 //! Permissions hold in the console as everywhere: the services refuse, whatever pages offer.
 
-use super::{Browser, address};
+use super::Browser;
 use crate::access::Gate;
 
 const POLICY: &str = "
@@ -20,14 +20,6 @@ bindings:
   - {identity: shop, role: nobody, campaigns: ['*'], senders: ['*']}
 ";
 
-fn by(gate: &Gate, token: &str) -> Browser {
-    let mut browser = Browser::at(address(&gate.server));
-    browser
-        .post("/sign-in", &format!("token={token}"))
-        .leads_to("/");
-    browser
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forbidden_act_is_refused_by_the_service() {
     let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
@@ -37,7 +29,7 @@ async fn a_forbidden_act_is_refused_by_the_service() {
     }
     boss.envelope("gift", "boss").await.unwrap();
 
-    let mut reader = by(&gate, "reader-token");
+    let mut reader = Browser::signed_in(&gate, "reader-token");
     assert!(
         reader
             .get("/campaigns/north-wheel")
@@ -98,7 +90,9 @@ async fn a_forbidden_act_is_refused_by_the_service() {
     assert!(!tried.contains("What it comes to"), "{tried}");
     let plan = "pool=p&base=1&draft=CgcKA211ZxAF&do=apply&reason=r";
     assert_eq!(reader.post("/campaigns/north-wheel/plan", plan).status, 403);
-    let page = by(&gate, "boss-token").get("/campaigns/north-wheel").good();
+    let page = Browser::signed_in(&gate, "boss-token")
+        .get("/campaigns/north-wheel")
+        .good();
     assert!(page.contains("Pause campaign"), "{page}");
     assert!(page.contains("version 1"), "{page}");
 }
@@ -112,7 +106,7 @@ async fn lists_and_pages_show_only_what_the_visitor_may_see() {
     }
     boss.envelope("gift", "boss").await.unwrap();
 
-    let mut north = by(&gate, "north-token");
+    let mut north = Browser::signed_in(&gate, "north-token");
     let page = north.get("/").good();
     assert!(
         page.contains("north-wheel") && !page.contains("south-wheel"),
@@ -145,6 +139,6 @@ async fn lists_and_pages_show_only_what_the_visitor_may_see() {
         "{history}"
     );
 
-    let mut shop = by(&gate, "shop-token");
+    let mut shop = Browser::signed_in(&gate, "shop-token");
     assert_eq!(shop.get("/").status, 403);
 }
