@@ -32,7 +32,7 @@ pub(super) struct Files {
     path: PathBuf,
     store_id: String,
     file_bytes_max: u64,
-    _lock: File,
+    lock: File,
     /// The newest file, its number and its size.
     file: File,
     number: u64,
@@ -66,7 +66,7 @@ impl Files {
             path: path.clone(),
             store_id: store_id.to_owned(),
             file_bytes_max: target.file_bytes_max,
-            _lock: lock,
+            lock,
             file,
             number,
             size,
@@ -149,6 +149,14 @@ impl Files {
         self.note(&line(
             &serde_json::json!({ "partition": partition, "ended": true }),
         ))
+    }
+}
+
+impl Drop for Files {
+    /// Unlocks by name: a child that this process begins holds a copy of the descriptor until it
+    /// runs its own program, and the lock would last as long.
+    fn drop(&mut self) {
+        drop(self.lock.unlock());
     }
 }
 
