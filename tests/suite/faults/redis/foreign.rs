@@ -1,9 +1,10 @@
 //! Another program writes other values into our keys: the error names what cannot be read, nothing
 //! is half done, and whatever does not need the key goes on.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use sha2::{Digest as _, Sha256};
+use tokio::time::sleep;
 use tombola::proto::{
     ApplyCampaignRequest, BlockUsersRequest, CheckLimitRequest, DrawRequest, GetDrawRequest,
     GetStatsRequest, GrantDrawsRequest, ListCampaignsRequest, PauseCampaignRequest,
@@ -61,7 +62,20 @@ impl Stall {
         for id in ["one", "two"] {
             stall.goes_on(id).await;
         }
+        stall.until_quiet().await;
         stall
+    }
+
+    /// Waits until hours are injected and decks dealt: the service has written nothing for a while.
+    async fn until_quiet(&self) {
+        for _ in 0..60 {
+            let before = self.redis().digest();
+            sleep(Duration::from_secs(1)).await;
+            if self.redis().digest() == before {
+                return;
+            }
+        }
+        panic!("the service writes without end");
     }
 
     pub(super) fn redis(&self) -> &RedisServer {
