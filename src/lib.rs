@@ -31,6 +31,7 @@ pub mod fuzzing;
 pub mod grpc;
 pub mod injector;
 pub mod ledger;
+mod lock_file;
 pub mod metrics;
 pub mod model;
 pub mod password;

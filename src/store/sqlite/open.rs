@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    fs::{File, TryLockError},
+    fs::File,
     io::{self, Read as _},
     path::{Path, PathBuf},
     sync::Arc,
@@ -16,6 +16,7 @@ use super::{
     faults::is_damage, open_error::OpenError, reserve::Reserve, state::load_view, step::last_entry,
 };
 use crate::{
+    lock_file::LockFile,
     model::{CampaignId, Moment},
     store::{CampaignView, clock::Clock},
 };
@@ -99,7 +100,7 @@ pub(super) struct KnownCampaign {
 /// A directory that no other process uses while this value lives.
 #[derive(Debug)]
 pub struct DirectoryLock {
-    _file: File,
+    _file: LockFile,
 }
 
 /// What an open store consists of.
@@ -168,20 +169,10 @@ impl DirectoryLock {
             cause,
         };
         std::fs::create_dir_all(directory).map_err(fault)?;
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(directory.join("lock"))
-            .map_err(fault)?;
-        match file.try_lock() {
-            Ok(()) => {
-                Reserve::new(directory).release(); // on a full disk no database can be opened
-                Ok(Self { _file: file })
-            }
-            Err(TryLockError::WouldBlock) => Err(OpenError::InUse(name)),
-            Err(TryLockError::Error(cause)) => Err(fault(cause)),
-        }
+        let file = LockFile::take(&directory.join("lock")).map_err(fault)?;
+        let file = file.ok_or_else(|| OpenError::InUse(name.clone()))?;
+        Reserve::new(directory).release(); // on a full disk no database can be opened
+        Ok(Self { _file: file })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, OpenOptions},
     io::{self, BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
 };
@@ -16,6 +16,7 @@ use super::{
 use crate::{
     chance::Salt,
     ledger::sink::{Batch, Cursor, SinkError},
+    lock_file::LockFile,
 };
 
 /// The lock, which nobody else has while this process writes.
@@ -32,7 +33,7 @@ pub(super) struct Files {
     path: PathBuf,
     store_id: String,
     file_bytes_max: u64,
-    lock: File,
+    _lock: LockFile,
     /// The newest file, its number and its size.
     file: File,
     number: u64,
@@ -66,7 +67,7 @@ impl Files {
             path: path.clone(),
             store_id: store_id.to_owned(),
             file_bytes_max: target.file_bytes_max,
-            lock,
+            _lock: lock,
             file,
             number,
             size,
@@ -152,24 +153,10 @@ impl Files {
     }
 }
 
-impl Drop for Files {
-    /// Unlocks by name: a child that this process begins holds a copy of the descriptor until it
-    /// runs its own program, and the lock would last as long.
-    fn drop(&mut self) {
-        drop(self.lock.unlock());
-    }
-}
-
-fn take_lock(path: &Path) -> Result<File, SinkError> {
-    let fault = |cause| SinkError::directory(path, cause);
-    let mut options = OpenOptions::new();
-    let options = options.create(true).truncate(false).write(true);
-    let lock = options.open(path.join(LOCK)).map_err(fault)?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(SinkError::DirectoryInUse(path.to_owned())),
-        Err(TryLockError::Error(cause)) => Err(fault(cause)),
-    }
+fn take_lock(path: &Path) -> Result<LockFile, SinkError> {
+    let lock = LockFile::take(&path.join(LOCK));
+    let lock = lock.map_err(|cause| SinkError::directory(path, cause))?;
+    lock.ok_or_else(|| SinkError::DirectoryInUse(path.to_owned()))
 }
 
 fn file_name(number: u64) -> String {

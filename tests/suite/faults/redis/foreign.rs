@@ -5,10 +5,14 @@ use std::{collections::BTreeSet, time::Duration};
 
 use sha2::{Digest as _, Sha256};
 use tokio::time::sleep;
-use tombola::proto::{
-    ApplyCampaignRequest, BlockUsersRequest, CheckLimitRequest, DrawRequest, GetDrawRequest,
-    GetStatsRequest, GrantDrawsRequest, ListCampaignsRequest, PauseCampaignRequest,
-    RecallUnitsRequest,
+use tombola::{
+    model::CampaignId,
+    proto::{
+        ApplyCampaignRequest, BlockUsersRequest, CheckLimitRequest, DrawRequest, GetDrawRequest,
+        GetStatsRequest, GrantDrawsRequest, ListCampaignsRequest, PauseCampaignRequest,
+        RecallUnitsRequest,
+    },
+    store::Store as _,
 };
 use tonic::{Code, Status};
 use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
@@ -62,20 +66,25 @@ impl Stall {
         for id in ["one", "two"] {
             stall.goes_on(id).await;
         }
-        stall.until_quiet().await;
+        stall.until_injected().await;
         stall
     }
 
-    /// Waits until hours are injected and decks dealt: the service has written nothing for a while.
-    async fn until_quiet(&self) {
-        for _ in 0..60 {
-            let before = self.redis().digest();
-            sleep(Duration::from_secs(1)).await;
-            if self.redis().digest() == before {
-                return;
+    /// Waits until the service has nothing to inject for longer than a test takes: it needs keys
+    /// that draws do not.
+    async fn until_injected(&self) {
+        const TEST_MAX: Duration = Duration::from_secs(60);
+        let store = store_at(&self.redis().url(), 1).await;
+        for id in ["one", "two"] {
+            let id = CampaignId::parse("id", id).unwrap();
+            let is_due = async || {
+                let due = store.filling(&id).await.unwrap().due.unwrap();
+                due <= store.now().await.unwrap() + TEST_MAX
+            };
+            while is_due().await {
+                sleep(Duration::from_millis(50)).await;
             }
         }
-        panic!("the service writes without end");
     }
 
     pub(super) fn redis(&self) -> &RedisServer {
