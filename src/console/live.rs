@@ -31,10 +31,13 @@ use super::{
     Shared,
     i18n::Language,
     pages::{campaign, overview},
-    session::{self, Visitor},
+    session::{self, Session, Visitor},
     visit::{Contents, Visit},
 };
-use crate::grpc::{access::TokenHash, local::LIVE_AGE_MAX};
+use crate::{
+    grpc::{access::TokenHash, local::LIVE_AGE_MAX},
+    model::Moment,
+};
 
 /// How often a feed reads.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -57,8 +60,13 @@ struct Key {
 enum News {
     /// Nothing, or it could not be read just now.
     None,
-    /// The part of the page, and when reading it began.
-    Part(Instant, Arc<str>),
+    /// The part of the page, when reading it began, and for whom it is.
+    Part {
+        begun: Instant,
+        part: Arc<str>,
+        /// Sessions that began before are over.
+        sessions_from: Option<Moment>,
+    },
     /// The session has ended, or what is shown is gone: the page is to be loaded again.
     Over,
 }
@@ -120,12 +128,12 @@ fn stream(
     visit: Visit,
     read: impl Fn(Visit) -> Reading + Send + 'static,
 ) -> Response {
-    let left = session::remaining(visit.until);
+    let session = visit.session.clone();
     let Some(news) = subscribe(console, visit, read) else {
         return axum::http::StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let keep_alive = KeepAlive::new().interval(KEEPALIVE);
-    Sse::new(events(news, left))
+    Sse::new(events(news, &session))
         .keep_alive(keep_alive)
         .into_response()
 }
@@ -135,14 +143,20 @@ fn stream(
 /// done. So may be what is made now of reads that are shared.
 fn events(
     news: watch::Receiver<News>,
-    left: Duration,
-) -> impl Stream<Item = Result<Event, Infallible>> {
+    session: &Session,
+) -> impl Stream<Item = Result<Event, Infallible>> + use<> {
+    let (left, session_begun) = (session::remaining(session.until), session.begun);
     let since = Instant::now() + LIVE_AGE_MAX;
     let mut last: Option<Arc<str>> = None;
     let news = WatchStream::from_changes(news).filter_map(move |news| match news {
         News::None => None,
-        News::Part(begun, part) if begun < since || last.as_ref() == Some(&part) => None,
-        News::Part(_, part) => {
+        News::Part { sessions_from, .. }
+            if sessions_from.is_some_and(|from| session_begun < from) =>
+        {
+            Some(over())
+        }
+        News::Part { begun, part, .. } if begun < since || last.as_ref() == Some(&part) => None,
+        News::Part { part, .. } => {
             let event = Event::default().event("part").data(&*part);
             last = Some(part);
             Some(event)
@@ -163,7 +177,7 @@ fn subscribe(
     read: impl Fn(Visit) -> Reading + Send + 'static,
 ) -> Option<watch::Receiver<News>> {
     let key = Key {
-        credential: match &visit.visitor {
+        credential: match &visit.session.visitor {
             Visitor::Bearer(token) => Some(TokenHash::of(token.expose())),
             Visitor::Named(_) => None,
         },
@@ -195,12 +209,16 @@ async fn feed(
     let visit = visit.live();
     loop {
         let begun = Instant::now();
-        let news = match current(&console, &visit).await {
-            Ok(()) => read(visit.clone()).await,
+        let news = match sessions_from(&console, &visit).await {
+            Ok(from) => read(visit.clone()).await.map(|part| (from, part)),
             Err(status) => Err(status),
         };
         let news = match news {
-            Ok(part) => News::Part(begun, part.into_string().into()),
+            Ok((sessions_from, part)) => News::Part {
+                begun,
+                part: part.into_string().into(),
+                sessions_from,
+            },
             Err(status) if is_passing(&status) => News::None,
             Err(_) => News::Over,
         };
@@ -217,12 +235,13 @@ async fn feed(
     }
 }
 
-/// Whether the credential is still one.
-async fn current(console: &Shared, visit: &Visit) -> Result<(), Status> {
-    match &visit.visitor {
-        Visitor::Bearer(token) => console.local.identity(token).await.map(drop),
-        Visitor::Named(_) => Ok(()),
-    }
+/// Since when sessions of the credential are valid, if it is still one.
+async fn sessions_from(console: &Shared, visit: &Visit) -> Result<Option<Moment>, Status> {
+    let Visitor::Bearer(token) = &visit.session.visitor else {
+        return Ok(None);
+    };
+    let identity = console.local.identity(token).await?;
+    Ok(identity.and_then(|identity| identity.sessions_from))
 }
 
 /// Whether the same call may succeed soon.
@@ -257,12 +276,42 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
+    use crate::grpc::access::Secret;
+
+    /// A session that began then and has another minute.
+    fn session(begun_s: i64) -> Session {
+        Session {
+            visitor: Visitor::Bearer(Secret::new("token")),
+            begun: Moment::from_micros(begun_s * 1_000_000),
+            until: session::now() + Duration::from_secs(60),
+        }
+    }
+
+    fn part(text: &str, sessions_from: Option<Moment>) -> News {
+        News::Part {
+            begun: Instant::now(),
+            part: text.into(),
+            sessions_from,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_viewers_of_one_feed_those_leave_whose_session_is_over() {
+        let (sender, receiver) = watch::channel(News::None);
+        let mut older = std::pin::pin!(events(receiver.clone(), &session(9)));
+        let mut newer = std::pin::pin!(events(receiver, &session(10)));
+        advance(LIVE_AGE_MAX).await;
+        sender.send_replace(part("news", Some(Moment::from_micros(10_000_000))));
+        let sent = |event: Option<Result<Event, _>>| format!("{:?}", event.unwrap().unwrap());
+        assert!(sent(older.next().await).contains("over"));
+        assert!(sent(newer.next().await).contains("news"));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn what_was_read_before_a_page_was_loaded_is_not_sent_to_it() {
         let (sender, receiver) = watch::channel(News::None);
-        let mut events = std::pin::pin!(events(receiver, Duration::from_secs(60)));
-        let part = |text: &str| News::Part(Instant::now(), text.into());
+        let mut events = std::pin::pin!(events(receiver, &session(9)));
+        let part = |text: &str| part(text, None);
         // Shared reads are as old as a second.
         sender.send_replace(part("old"));
         assert!(timeout(PERIOD / 2, events.next()).await.is_err());

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::oidc::Claims;
 use crate::{
     grpc::access::{Secret, TokenHash},
-    model::OperatorId,
+    model::{Moment, OperatorId},
 };
 
 /// How long a session lasts at most.
@@ -44,6 +44,16 @@ pub(super) enum Visitor {
     Named(OperatorId),
 }
 
+/// A session, as its cookie has it.
+#[derive(Clone, Debug)]
+pub(super) struct Session {
+    pub(super) visitor: Visitor,
+    /// When it began.
+    pub(super) begun: Moment,
+    /// Until when it lasts, since 1970.
+    pub(super) until: Duration,
+}
+
 /// What a cookie holds.
 #[derive(Serialize, Deserialize)]
 struct Contents {
@@ -51,6 +61,8 @@ struct Contents {
     token: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
+    /// When the session began. It may be missing in cookies of earlier versions.
+    since_s: Option<u64>,
     until_s: u64,
 }
 
@@ -121,6 +133,7 @@ impl Sessions {
         let contents = Contents {
             token,
             name,
+            since_s: Some(now.as_secs()),
             until_s,
         };
         let sealed = self.seal(PURPOSE, serde_json::to_vec(&contents).ok()?)?;
@@ -134,8 +147,8 @@ impl Sessions {
         format!("{}=; Max-Age=0; {}", self.cookie, self.attributes)
     }
 
-    /// Who has the cookie of a request, and until when.
-    pub(super) fn of(&self, headers: &HeaderMap) -> Option<(Visitor, Duration)> {
+    /// The session of a request that has its cookie, unless it has ended.
+    pub(super) fn of(&self, headers: &HeaderMap) -> Option<Session> {
         let sealed = cookie(headers, self.cookie)?;
         let contents: Contents = serde_json::from_slice(&self.open(PURPOSE, sealed)?).ok()?;
         let until = Duration::from_secs(contents.until_s);
@@ -143,7 +156,14 @@ impl Sessions {
             (Some(token), _) => Visitor::Bearer(Secret::new(token)),
             (None, name) => Visitor::Named(OperatorId::parse("name", &name?).ok()?),
         };
-        (now() < until).then_some((visitor, until))
+        let earliest_s = contents.until_s.saturating_sub(TIME_MAX.as_secs());
+        let since_s = contents.since_s.unwrap_or(earliest_s);
+        let begun = Moment::from_micros(i64::try_from(since_s).ok()?.checked_mul(1_000_000)?);
+        (now() < until).then_some(Session {
+            visitor,
+            begun,
+            until,
+        })
     }
 
     /// Notes that a visitor is here at a moment, in the session that ends then: when the last
@@ -307,9 +327,12 @@ mod tests {
         assert!(set.ends_with("Max-Age=28800; Path=/; HttpOnly; SameSite=Strict"));
         assert!(!set.contains("tombola_abc"));
         let cookies = format!("other=1; {}", value(&set));
-        let Some((Visitor::Bearer(token), _)) = sessions.of(&headers(&cookies)) else {
+        let session = sessions.of(&headers(&cookies)).expect("a session");
+        let Visitor::Bearer(token) = session.visitor else {
             panic!("not read");
         };
+        let age_s = now().as_secs() - u64::try_from(session.begun.as_seconds()).unwrap();
+        assert!(age_s < 60, "{age_s}");
         assert_eq!(token.expose(), "tombola_abc");
         let other = Sessions::new(&[8; 32], false).unwrap();
         assert!(other.of(&headers(&cookies)).is_none());
@@ -337,6 +360,17 @@ mod tests {
         assert!(sessions.of(&headers(value(&set))).is_some());
         let long = Secret::new("x".repeat(4_000));
         assert!(sessions.begin(&Visitor::Bearer(long)).is_none());
+    }
+
+    #[test]
+    fn a_cookie_without_its_begin_began_as_early_as_it_can_have() {
+        let sessions = Sessions::new(&[7; 32], false).unwrap();
+        let until_s = now().as_secs() + 60;
+        let contents = format!(r#"{{"name":"olga","until_s":{until_s}}}"#);
+        let sealed = sessions.seal(PURPOSE, contents.into_bytes()).unwrap();
+        let session = sessions.of(&headers(&format!("tombola={sealed}"))).unwrap();
+        let age_s = until_s - u64::try_from(session.begun.as_seconds()).unwrap();
+        assert_eq!(age_s, TIME_MAX.as_secs());
     }
 
     #[test]

@@ -1,10 +1,7 @@
 //! A request of someone who has signed in: who it is, what the services are called with, and the
 //! pages that answer it.
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::sync::{Arc, OnceLock};
 
 use axum::{
     extract::FromRequestParts,
@@ -25,7 +22,7 @@ use super::{
     i18n::Language,
     layout::{self, Frame, Place},
     live,
-    session::Visitor,
+    session::{Session, Visitor},
     ui,
 };
 use crate::{
@@ -46,9 +43,7 @@ pub(super) struct Visit {
     pub(super) language: Language,
     /// Who visits: an identity of the access file, or the name that was given.
     pub(super) name: String,
-    pub(super) visitor: Visitor,
-    /// Until when the session lasts, since 1970.
-    pub(super) until: Duration,
+    pub(super) session: Session,
     /// How fast campaigns draw, for all visitors who may read their sums.
     calls: Calls,
     /// The path and query of the page, or of that with the form that was sent, for ways back.
@@ -88,16 +83,18 @@ impl FromRequestParts<Shared> for Visit {
             true => live::ended(),
             false => expelled(console, is_known, is_script, &address),
         };
-        let Some((visitor, until)) = console.sessions.of(&parts.headers) else {
+        let Some(session) = console.sessions.of(&parts.headers) else {
             return Err(expelled(false));
         };
-        let (token, name) = match &visitor {
+        let (token, name) = match &session.visitor {
             Visitor::Bearer(token) => match console.local.identity(token).await {
                 // Not while it serves: then there is no policy any more, after a restart.
                 Ok(None) if console.is_policed => return Err(layout::away(language)),
                 Ok(None) => return Err(expelled(true)),
-                Ok(Some(name)) => (Some(token), name.as_str().to_owned()),
-                Err(_) => return Err(expelled(true)),
+                Ok(Some(identity)) if identity.has_session(session.begun) => {
+                    (Some(token), identity.name.as_str().to_owned())
+                }
+                Ok(Some(_)) | Err(_) => return Err(expelled(true)),
             },
             Visitor::Named(_) if console.is_policed => return Err(expelled(true)),
             Visitor::Named(name) => (None, name.as_str().to_owned()),
@@ -108,8 +105,7 @@ impl FromRequestParts<Shared> for Visit {
         Ok(Self {
             language,
             name,
-            visitor,
-            until,
+            session,
             calls,
             address,
             path,
@@ -174,7 +170,7 @@ impl Visit {
 
     /// The field `operator` of a request: an identity needs none.
     pub(super) fn operator(&self) -> String {
-        match &self.visitor {
+        match &self.session.visitor {
             Visitor::Bearer(_) => String::new(),
             Visitor::Named(name) => name.as_str().to_owned(),
         }

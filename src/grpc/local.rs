@@ -20,12 +20,11 @@ use tower::Service;
 
 pub use super::live::AGE_MAX as LIVE_AGE_MAX;
 use super::{
-    access::{Access, Secret},
+    access::{Access, Identity, Secret},
     arrival::Arrival,
     live::Live,
     status::{CallError, status},
 };
-use crate::model::OperatorId;
 
 /// Where a server can be called from within its process, while it serves.
 #[derive(Clone, Debug, Default)]
@@ -82,7 +81,7 @@ impl Local {
     ///
     /// # Errors
     /// The token proves nothing, or not any more.
-    pub async fn identity(&self, token: &Secret) -> Result<Option<OperatorId>, Status> {
+    pub async fn identity(&self, token: &Secret) -> Result<Option<Arc<Identity>>, Status> {
         let Some(inside) = self.inside() else {
             return Ok(None);
         };

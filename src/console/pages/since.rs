@@ -27,7 +27,7 @@ pub(super) async fn last_visit(
 ) -> (Markup, Option<String>) {
     let noted = console
         .sessions
-        .visit(headers, &visit.name, visit.until, now_s);
+        .visit(headers, &visit.name, visit.session.until, now_s);
     let Some((last_s, cookie)) = noted else {
         return (html! {}, None);
     };

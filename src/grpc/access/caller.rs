@@ -95,6 +95,11 @@ impl Caller {
         self.0.as_ref().map(|known| &known.identity.name)
     }
 
+    /// The identity with its rights, if the server knows identities.
+    pub(super) fn known_identity(&self) -> Option<&Arc<Identity>> {
+        self.0.as_ref().map(|known| &known.identity)
+    }
+
     /// Whether the caller has a permission on anything at all.
     pub(super) fn may_somewhere(&self, permission: Permission) -> Result<(), Denial> {
         let Some(known) = &self.0 else { return Ok(()) };

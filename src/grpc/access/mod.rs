@@ -27,15 +27,13 @@ pub mod table;
 
 use std::{path::Path, sync::Arc};
 
-use crate::model::OperatorId;
-
 pub use self::{
     bearer::{TokenHash, new_token},
     credentials::Credentials,
     guard::Rpc,
     permission::Permission,
     policed::AccessError,
-    policy::Policy,
+    policy::{Identity, Policy},
     secret::Secret,
 };
 use self::{caller::Credential, policed::Policed};
@@ -77,12 +75,12 @@ impl Access {
     }
 
     /// Whom a token names by the policy of now; nobody in particular without a policy.
-    pub(super) async fn identify(&self, token: Secret) -> Result<Option<OperatorId>, Denial> {
+    pub(super) async fn identify(&self, token: Secret) -> Result<Option<Arc<Identity>>, Denial> {
         let Some(policed) = &self.0 else {
             return Ok(None);
         };
         let caller = policed.identify(Credential::Token(token)).await?;
-        Ok(caller.identity().cloned())
+        Ok(caller.known_identity().cloned())
     }
 
     /// Reads the policy file and the keys of issuers again and again.

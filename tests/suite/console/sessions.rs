@@ -55,6 +55,31 @@ fn a_token_begins_a_session_which_ends_when_the_token_is_taken_away() {
 }
 
 #[test]
+fn sessions_that_began_before_a_moment_of_the_access_file_are_over() {
+    let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
+    let mut stolen = Browser::at(address(&gate.server));
+    stolen.post("/sign-in", "token=olga-token").leads_to("/");
+    stolen.get("/").good();
+    let mut copy = stolen.clone();
+
+    let now = jiff::Timestamp::now();
+    let next = jiff::Timestamp::from_second(now.as_second() + 1).unwrap();
+    let from = format!("{{name: olga, sessionsFrom: '{next}',");
+    gate.change(&POLICY.replace("{name: olga,", &from));
+    stolen.get("/").leads_to("/sign-in?ended=1");
+    let stream = copy.get("/live/overview").good();
+    assert!(stream.contains("event: over"), "{stream}");
+
+    // The token still begins a new one.
+    while jiff::Timestamp::now() < next {
+        std::thread::yield_now();
+    }
+    let mut browser = Browser::at(address(&gate.server));
+    browser.post("/sign-in", "token=olga-token").leads_to("/");
+    browser.get("/").good();
+}
+
+#[test]
 fn a_session_is_valid_at_every_service_of_the_store() {
     let house = House::new();
     let first = house.start().with("--console 127.0.0.1:0").serve();

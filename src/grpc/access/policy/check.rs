@@ -177,6 +177,10 @@ fn add_identity(
         name: name.clone(),
         grants: grants.remove(file.name.value.as_str()).unwrap_or_default(),
         rate: file.rate.as_ref().and_then(|it| rate(checker, it)),
+        sessions_from: file
+            .sessions_from
+            .as_ref()
+            .and_then(|it| moment(checker, it)),
     });
     add_credentials(checker, file, policy, &identity);
     policy.identities.insert(name, identity);

@@ -50,7 +50,7 @@ pub(super) struct JwksFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct IdentityFile {
     pub(super) name: Text,
     #[serde(default)]
@@ -61,6 +61,8 @@ pub(super) struct IdentityFile {
     pub(super) certificates: Vec<CertificateFile>,
     #[serde(default)]
     pub(super) rate: Option<RateFile>,
+    #[serde(default)]
+    pub(super) sessions_from: Option<Text>,
 }
 
 #[derive(Deserialize)]

@@ -25,6 +25,8 @@ pub struct Identity {
     grants: BTreeMap<Permission, Grant>,
     /// How many calls it may make.
     pub rate: Option<Rate>,
+    /// Sessions of the console that began before are over.
+    pub sessions_from: Option<Moment>,
 }
 
 /// On what an identity has a permission.
@@ -145,6 +147,11 @@ impl Policy {
 }
 
 impl Identity {
+    /// Whether a session of the console is valid that began at this moment.
+    pub fn has_session(&self, begun: Moment) -> bool {
+        self.sessions_from.is_none_or(|from| from <= begun)
+    }
+
     /// On what it has a permission; none if it has it on nothing.
     pub fn grant(&self, permission: Permission) -> Option<&Grant> {
         self.grants.get(&permission)

@@ -23,6 +23,7 @@ identities:
       - sha256: {HASH}
         until: 2027-01-31T00:00:00Z
     rate: {{perSecond: 100}}
+    sessionsFrom: 2026-11-25T12:00:00Z
   - name: audit
     subjects: [{{issuer: cluster, value: "system:serviceaccount:audit:reader"}}]
     certificates: [{{spiffe: "spiffe://example.org/audit"}}, {{subject: CN=audit}}]
@@ -49,6 +50,10 @@ fn a_policy_says_who_may_do_what() {
     assert_eq!(shop.rate.map(|rate| rate.burst.get()), Some(100));
     let audit = policy.identity("audit").unwrap();
     assert!(audit.may_on_store(Permission::Read));
+    let begun = |text: &str| Moment::from_timestamp(text.parse().unwrap());
+    assert!(!shop.has_session(begun("2026-11-25T11:59:59Z")));
+    assert!(shop.has_session(begun("2026-11-25T12:00:00Z")));
+    assert!(audit.has_session(begun("2026-11-25T11:59:59Z")));
     assert!(policy.identity("nobody").is_none());
     let token = policy.token(&TokenHash::parse(HASH).unwrap()).unwrap();
     assert_eq!(token.identity.name.as_str(), "shop");
@@ -83,25 +88,25 @@ fn every_mistake_is_found_with_its_position() {
         (
             "role: backend",
             "role: backent",
-            "line 20, column 28",
+            "line 21, column 28",
             "\"backent\"",
         ),
         (
             "identity: shop, role: backend",
             "identity: shap, role: backend",
-            "line 20, column 16",
+            "line 21, column 16",
             "\"shap\"",
         ),
         (
             "campaigns: [spring-7]",
             "campaigns: []",
-            "line 21, column 16",
+            "line 22, column 16",
             "neither campaigns nor senders",
         ),
         (
             "\"spring-*\"",
             "\"*-spring\"",
-            "line 20, column 49",
+            "line 21, column 49",
             "before its end",
         ),
         (HASH, "tombola_secret", "line 13, column 17", "not SHA-256"),
@@ -124,27 +129,33 @@ fn every_mistake_is_found_with_its_position() {
             "",
         ),
         (
+            "2026-11-25T12:00:00Z",
+            "now",
+            "line 16, column 19",
+            "no moment",
+        ),
+        (
             "issuer: cluster, value",
             "issuer: closter, value",
-            "line 17, column 25",
+            "line 18, column 25",
             "\"closter\"",
         ),
         (
             "name: audit\n",
             "name: shop\n",
-            "line 16, column 11",
+            "line 17, column 11",
             "two identities",
         ),
         (
             "spiffe: \"spiffe://",
             "spiffe: \"https://",
-            "line 18, column 29",
+            "line 19, column 29",
             "spiffe://",
         ),
         (
             "{subject: CN=audit}",
             "{}",
-            "line 16, column 11",
+            "line 17, column 11",
             "either spiffe or subject",
         ),
         (
@@ -165,7 +176,7 @@ fn every_mistake_is_found_with_its_position() {
             "line 6, column 11",
             "file or url",
         ),
-        ("bindings:", "binding:", "line 19, column 1", "binding"),
+        ("bindings:", "binding:", "line 20, column 1", "binding"),
         ("roles:", "roles: {}\nroles:", "line 3, column 1", "roles"),
         (
             "    audience: tombola\n",
