@@ -124,7 +124,7 @@ impl Session {
 
     fn bash(&self, script: &str) -> Result<(), String> {
         let mut command = self.command("timeout");
-        command.args(["60", "bash", "-euo", "pipefail", "-c", script]);
+        command.args(["300", "bash", "-euo", "pipefail", "-c", script]);
         let ended = Ended::of(&mut command);
         if ended.code == Some(0) {
             return Ok(());
