@@ -133,7 +133,7 @@ fn stream(
         return axum::http::StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let keep_alive = KeepAlive::new().interval(KEEPALIVE);
-    Sse::new(events(news, &session))
+    Sse::new(events(news, session))
         .keep_alive(keep_alive)
         .into_response()
 }
@@ -143,18 +143,14 @@ fn stream(
 /// done. So may be what is made now of reads that are shared.
 fn events(
     news: watch::Receiver<News>,
-    session: &Session,
-) -> impl Stream<Item = Result<Event, Infallible>> + use<> {
-    let (left, session_begun) = (session::remaining(session.until), session.begun);
+    session: Session,
+) -> impl Stream<Item = Result<Event, Infallible>> {
+    let left = session::remaining(session.until);
     let since = Instant::now() + LIVE_AGE_MAX;
     let mut last: Option<Arc<str>> = None;
     let news = WatchStream::from_changes(news).filter_map(move |news| match news {
         News::None => None,
-        News::Part { sessions_from, .. }
-            if sessions_from.is_some_and(|from| session_begun < from) =>
-        {
-            Some(over())
-        }
+        News::Part { sessions_from, .. } if !session.is_since(sessions_from) => Some(over()),
         News::Part { begun, part, .. } if begun < since || last.as_ref() == Some(&part) => None,
         News::Part { part, .. } => {
             let event = Event::default().event("part").data(&*part);
@@ -298,8 +294,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn of_viewers_of_one_feed_those_leave_whose_session_is_over() {
         let (sender, receiver) = watch::channel(News::None);
-        let mut older = std::pin::pin!(events(receiver.clone(), &session(9)));
-        let mut newer = std::pin::pin!(events(receiver, &session(10)));
+        let mut older = std::pin::pin!(events(receiver.clone(), session(9)));
+        let mut newer = std::pin::pin!(events(receiver, session(10)));
         advance(LIVE_AGE_MAX).await;
         sender.send_replace(part("news", Some(Moment::from_micros(10_000_000))));
         let sent = |event: Option<Result<Event, _>>| format!("{:?}", event.unwrap().unwrap());
@@ -310,7 +306,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_was_read_before_a_page_was_loaded_is_not_sent_to_it() {
         let (sender, receiver) = watch::channel(News::None);
-        let mut events = std::pin::pin!(events(receiver, &session(9)));
+        let mut events = std::pin::pin!(events(receiver, session(9)));
         let part = |text: &str| part(text, None);
         // Shared reads are as old as a second.
         sender.send_replace(part("old"));

@@ -54,6 +54,13 @@ pub(super) struct Session {
     pub(super) until: Duration,
 }
 
+impl Session {
+    /// Whether it began when sessions of its identity were valid, which is from this moment on.
+    pub(super) fn is_since(&self, sessions_from: Option<Moment>) -> bool {
+        sessions_from.is_none_or(|from| from <= self.begun)
+    }
+}
+
 /// What a cookie holds.
 #[derive(Serialize, Deserialize)]
 struct Contents {

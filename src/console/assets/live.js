@@ -7,6 +7,7 @@
 (() => {
     const PAUSE_MS = 2000;
     let source = null;
+    let isOver = false;
     let timer = 0;
     let lostAt = null;
 
@@ -55,15 +56,22 @@
         timer = setTimeout(open, PAUSE_MS * (1 + 4 * Math.random()));
     }
 
+    // Once: a second load would abort the first.
+    function reload() {
+        isOver = true;
+        close();
+        location.reload();
+    }
+
     function open() {
         close();
         const element = document.querySelector("[data-stream]");
-        if (!element || document.hidden) {
+        if (isOver || !element || document.hidden) {
             return;
         }
         source = new EventSource(element.dataset.stream);
         source.addEventListener("part", (event) => update(event.data));
-        source.addEventListener("over", () => location.reload());
+        source.addEventListener("over", reload);
         source.addEventListener("error", lost);
     }
 

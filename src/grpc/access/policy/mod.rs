@@ -147,11 +147,6 @@ impl Policy {
 }
 
 impl Identity {
-    /// Whether a session of the console is valid that began at this moment.
-    pub fn has_session(&self, begun: Moment) -> bool {
-        self.sessions_from.is_none_or(|from| from <= begun)
-    }
-
     /// On what it has a permission; none if it has it on nothing.
     pub fn grant(&self, permission: Permission) -> Option<&Grant> {
         self.grants.get(&permission)

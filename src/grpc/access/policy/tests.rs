@@ -50,10 +50,9 @@ fn a_policy_says_who_may_do_what() {
     assert_eq!(shop.rate.map(|rate| rate.burst.get()), Some(100));
     let audit = policy.identity("audit").unwrap();
     assert!(audit.may_on_store(Permission::Read));
-    let begun = |text: &str| Moment::from_timestamp(text.parse().unwrap());
-    assert!(!shop.has_session(begun("2026-11-25T11:59:59Z")));
-    assert!(shop.has_session(begun("2026-11-25T12:00:00Z")));
-    assert!(audit.has_session(begun("2026-11-25T11:59:59Z")));
+    let noon = Moment::from_timestamp("2026-11-25T12:00:00Z".parse().unwrap());
+    assert_eq!(shop.sessions_from, Some(noon));
+    assert_eq!(audit.sessions_from, None);
     assert!(policy.identity("nobody").is_none());
     let token = policy.token(&TokenHash::parse(HASH).unwrap()).unwrap();
     assert_eq!(token.identity.name.as_str(), "shop");
