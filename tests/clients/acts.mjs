@@ -10,10 +10,10 @@
 import assert from "node:assert/strict";
 import { Hands } from "./hands.mjs";
 import {
-    accessible, browser, faults, provokes, settles, shows, signIn, visitor,
+    accessible, browser, faults, photograph, provokes, settles, shows, signIn, visitor,
 } from "./visits.mjs";
 
-const [, screenshots, how, ledger] = process.argv.slice(2);
+const [, , how, ledger] = process.argv.slice(2);
 const WHEEL = "/campaigns/wheel";
 const page = await visitor({ viewport: { width: 1280, height: 900 } });
 const hands = new Hands(page, how);
@@ -102,7 +102,7 @@ async function changes() {
     const coupon = "[name=prize][value=coupon]";
     await change(WHEEL, coupon, { prize_name: "Coupon of a café" }, ["Coupon of a café"]);
     assert.equal(await value(`:has(${coupon}) [name=prize_name]`), "Coupon of a café");
-    await page.screenshot({ path: `${screenshots}/change.png`, fullPage: true });
+    await photograph(page, "change");
     await remembers("by the form of [name=end]");
 
     // Nothing that differs, and a field that is wrong.
@@ -263,7 +263,7 @@ async function create() {
     await hands.press("#forecast-run");
     await page.waitForSelector("#forecast-result");
     await accessible(page, "new");
-    await page.screenshot({ path: `${screenshots}/new.png`, fullPage: true });
+    await photograph(page, "new");
     await hands.press("#new-apply");
     await page.waitForURL(/\/campaigns\/mall-wheel-\d+(\?done=applied)?$/);
     await done("The campaign is applied");

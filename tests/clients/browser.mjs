@@ -3,14 +3,15 @@
 //
 //     browser.mjs ORIGIN SCREENSHOTS PAGE...
 //
-// PAGEs are paths. Screenshots are written into the directory. It prints `good`, or fails and says
-// what was wrong. The server has a campaign `wheel` and no access file.
+// PAGEs are paths. It prints `good`, or fails and says what was wrong. The server has a campaign `wheel` and no access file.
 
 import assert from "node:assert/strict";
 import { Hands } from "./hands.mjs";
-import { accessible, browser, everything, faults, leaves, signIn, visitor } from "./visits.mjs";
+import {
+    accessible, browser, everything, faults, leaves, photograph, signIn, visitor,
+} from "./visits.mjs";
 
-const [origin, screenshots, ...pages] = process.argv.slice(2);
+const [origin, , ...pages] = process.argv.slice(2);
 
 // The keyboard alone signs in, finds the campaign, and pauses it.
 async function keyboard() {
@@ -18,7 +19,7 @@ async function keyboard() {
     const hands = new Hands(page, "keyboard");
     await page.goto("/");
     await accessible(page, "sign-in");
-    await page.screenshot({ path: `${screenshots}/sign-in.png` });
+    await photograph(page, "sign-in");
     await hands.reach("#name");
     await page.keyboard.type("olga");
     await page.keyboard.press("Enter");
@@ -33,7 +34,7 @@ async function keyboard() {
     // The page was not loaded again, and the focus is where it was.
     assert.equal(page.url(), `${origin}/campaigns/wheel`);
     await page.waitForFunction(() => document.activeElement.id === "brake");
-    await page.screenshot({ path: `${screenshots}/paused.png`, fullPage: true });
+    await photograph(page, "paused");
     await page.keyboard.press("Enter");
     await page.waitForSelector("#brake.stop");
     await page.context().close();
@@ -83,7 +84,7 @@ async function paint() {
     assert.equal(await page.locator("[data-grid] .changed").count(), 3);
     assert.equal(await checked(), "1.1 2.1 23.1");
     await accessible(page, "plan");
-    await page.screenshot({ path: `${screenshots}/plan.png`, fullPage: true });
+    await photograph(page, "plan");
     // Who leaves with a draft is asked. A month has an address while there is none.
     const editor = page.url();
     await leaves(page, () => page.goto("/"));

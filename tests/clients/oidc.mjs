@@ -5,9 +5,9 @@
 // The provider's page has a button `#login` and a link `#cancel`. It prints `good`, or fails.
 
 import assert from "node:assert/strict";
-import { accessible, browser, faults, fits } from "./visits.mjs";
+import { accessible, browser, faults, fits, photograph } from "./visits.mjs";
 
-const [origin, screenshots] = process.argv.slice(2);
+const [origin] = process.argv.slice(2);
 
 try {
     const context = await browser.newContext({ baseURL: origin, locale: "en-GB" });
@@ -23,7 +23,7 @@ try {
     // From the page that was asked for to the provider and back to it.
     await page.goto("/system?a=1");
     await page.waitForURL(/\/sign-in\?back=/);
-    await page.screenshot({ path: `${screenshots}/sign-in-oidc.png` });
+    await photograph(page, "sign-in-oidc");
     await accessible(page, "sign-in");
     await page.setViewportSize({ width: 360, height: 740 });
     await fits(page, "sign-in");

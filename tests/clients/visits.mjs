@@ -13,6 +13,8 @@ const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 // What should take moments fails a program after this long. It is a bound for hangs.
 const PATIENCE_MS = 120_000;
+// The ledger is settled several times a second.
+const SETTLING_MS = 250;
 const SIZES = {
     desk: { viewport: { width: 1280, height: 900 } },
     phone: { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true },
@@ -110,8 +112,16 @@ export async function settles(page, path, text) {
     const end = Date.now() + PATIENCE_MS;
     do {
         assert.ok(Date.now() < end, `${path} never shows ${text}`);
+        await page.waitForTimeout(SETTLING_MS);
         await page.goto(path);
     } while (!(await page.locator("main").innerText()).includes(text));
+}
+
+// Writes a picture of the whole page for people who work on it.
+export async function photograph(page, called) {
+    if (process.env.TOMBOLA_SCREENSHOTS) {
+        await page.screenshot({ path: `${screenshots}/${called}.png`, fullPage: true });
+    }
 }
 
 export async function accessible(page, where) {
@@ -164,8 +174,7 @@ async function look(page, kind, path) {
     await accessible(page, where);
     await fits(page, where);
     await translated(page, where);
-    const file = `${screenshots}/${kind}-${name(path)}.png`;
-    await page.screenshot({ path: file, fullPage: true });
+    await photograph(page, `${kind}-${name(path)}`);
 }
 
 // Every page on a desk and on a phone, one of them light and in English, the other one dark and in

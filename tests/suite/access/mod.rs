@@ -18,7 +18,7 @@ mod secrets;
 mod streams;
 mod tokens;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use tempfile::TempDir;
 use tombola::{
@@ -85,7 +85,7 @@ impl Gate {
         let before = self.server.log().matches(IN_FORCE).count();
         std::fs::write(self.path("access.yaml"), hashed(policy)).unwrap();
         while self.server.log().matches(IN_FORCE).count() == before {
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 

@@ -14,13 +14,13 @@ fn browse(origin: &str, pages: &[String]) {
     drive("browser.mjs", origin, pages);
 }
 
-/// Runs a program for Chromium. What it sees stays in target/console.
+/// Runs a program for Chromium. The pictures that it makes are in target/console.
 pub(super) fn drive(program: &str, origin: &str, arguments: &[String]) {
     drive_as("", program, origin, arguments);
 }
 
-/// Runs a program that signs in by this name or token. What it sees stays in a directory of its
-/// own, as it may visit the same pages as another one.
+/// Runs a program that signs in by this name or token. Its pictures have a directory of their own,
+/// as it may visit the same pages as another one.
 pub(super) fn drive_as(who: &str, program: &str, origin: &str, arguments: &[String]) {
     let screenshots = match who {
         "" => project("target/console"),

@@ -24,7 +24,7 @@ id: {id}
 name: {name}
 timeZone: Asia/Shanghai
 startTime: 2026-11-01T00:00:00+08:00
-endTime: 2030-12-31T00:00:00+08:00
+endTime: 2026-12-31T00:00:00+08:00
 prizes: [{{id: mug, stock: 10}}]
 pools: [{{id: deck, deck: {{size: 10, cards: {{mug: 1}}, onExhausted: RESHUFFLE}}}}]
 "

@@ -1,5 +1,7 @@
 //! Sessions: how they begin, what they are valid for, and how they end.
 
+use std::time::Duration;
+
 use super::{Browser, address, served};
 use crate::{access::Gate, faults::redis::House, process::Start};
 
@@ -72,7 +74,7 @@ fn sessions_that_began_before_a_moment_of_the_access_file_are_over() {
 
     // The token still begins a new one.
     while jiff::Timestamp::now() < next {
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(5));
     }
     let mut browser = Browser::at(address(&gate.server));
     browser.post("/sign-in", "token=olga-token").leads_to("/");

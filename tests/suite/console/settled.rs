@@ -1,6 +1,6 @@
 //! The console of a service on Redis whose ledger is settled into PostgreSQL.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{
     Browser, HOSTILE, address, all_pages, browser::drive_as, encoded, fill, grounds::Ground,
@@ -38,6 +38,7 @@ async fn pages_of_settled_entries_work_on_redis_with_postgresql() {
                 break;
             }
             assert!(begun.elapsed() < PATIENCE, "{path}: {page}");
+            std::thread::sleep(Duration::from_millis(200));
         }
     }
     let user = format!("/campaigns/wheel/users?user={}", encoded(HOSTILE));

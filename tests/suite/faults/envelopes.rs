@@ -3,16 +3,19 @@
 //!
 //! `TOMBOLA_KILLS` sets the number of rounds. `TOMBOLA_SEED` decides when the server is killed.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use jiff::{SignedDuration, Timestamp};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use rusqlite::Connection;
 use tempfile::TempDir;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 use tombola::proto::{
     CreateEnvelopeRequest, Envelope, EnvelopeState, GetEnvelopeRequest, GetStatsRequest, Grab,
     GrabEnvelopeRequest, GrabEnvelopeResponse, GrabOutcome, ListGrabsRequest,
@@ -222,7 +225,7 @@ impl Grabbers {
     /// Waits until `count` grabs were answered.
     async fn answered(&self, count: usize) {
         while self.answered.load(Ordering::SeqCst) < count {
-            tokio::task::yield_now().await;
+            sleep(Duration::from_millis(1)).await;
         }
     }
 

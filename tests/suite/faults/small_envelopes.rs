@@ -3,13 +3,16 @@
 //!
 //! `TOMBOLA_KILLS` sets the number of rounds. `TOMBOLA_SEED` decides when the server is killed.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 use tombola::proto::{CreateEnvelopeResponse, EnvelopeState, GetStatsRequest};
 
 use super::{
@@ -48,9 +51,9 @@ async fn survive(data: &impl Data) {
             let server = envelopes(&server).await;
             hands.spawn(send(server, format!("{round}-{hand}"), answered.clone()));
         }
-        let count = rng.random_range(0..300);
+        let count = rng.random_range(0..100);
         while answered.load(Ordering::SeqCst) < count {
-            tokio::task::yield_now().await;
+            sleep(Duration::from_millis(1)).await;
         }
         server.kill();
         let sent: Vec<_> = hands.join_all().await.into_iter().flatten().collect();

@@ -29,7 +29,7 @@ async fn draws_go_on_while_postgres_is_away_and_are_settled_afterwards() {
     ));
     let server = start.serve();
     load::apply_now(&server).await;
-    let callers = Callers::start(&[&server], 5, 0);
+    let callers = Callers::start_with_pauses(&[&server], 5, 0);
     server.says("settling the ledger");
     callers.go_on(200).await;
     postgres.stop();

@@ -63,6 +63,8 @@ async fn put_away(database: &mut Database, time: Duration) {
 /// Users who grab at once.
 const GRABBERS: u64 = 2;
 const PACKETS: u32 = 200;
+/// The longest pause of a user between two grabs, in milliseconds.
+const THINK_MAX: u64 = 40;
 /// The pause before a call is repeated.
 const BACK_OFF: Duration = Duration::from_millis(5);
 
@@ -189,6 +191,7 @@ fn grabbers(server: &Server) -> JoinSet<()> {
                     while envelopes.grab_envelope(grab.clone()).await.is_err() {
                         sleep(BACK_OFF).await;
                     }
+                    sleep(Duration::from_millis(rand::random_range(0..=THINK_MAX))).await;
                 }
             }
         });
@@ -223,7 +226,7 @@ async fn a_settler_that_is_killed_again_and_again_settles_each_entry_once() {
     let mut house = House::new();
     let server = house.start().serve();
     load::apply_now(&server).await;
-    let callers = Callers::start(&[&server], seed, 0);
+    let callers = Callers::start_with_pauses(&[&server], seed, 0);
     let grabbers = grabbers(&server);
     for kill in 0..kills {
         let mut next = None;

@@ -69,7 +69,7 @@ impl Rig {
         let options = format!("--postgres-url {url} --admin 127.0.0.1:0");
         let server = house.start().with(&options).serve();
         load::apply_now(&server).await;
-        let callers = Callers::start(&[&server], rand::random(), 0);
+        let callers = Callers::start_with_pauses(&[&server], rand::random(), 0);
         callers.go_on(DRAWS).await;
         let database = Database {
             server: Arc::new(postgres),
@@ -89,7 +89,7 @@ impl Rig {
         assert_eq!(self.callers.faults(), 0);
         self.heard.extend(self.callers.end().await);
         block_in_place(|| self.server.says(word));
-        self.callers = Callers::start(&[&self.server], rand::random(), 1);
+        self.callers = Callers::start_with_pauses(&[&self.server], rand::random(), 1);
         self
     }
 

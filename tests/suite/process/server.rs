@@ -5,7 +5,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tombola::proto::{
@@ -127,7 +127,7 @@ impl<'a> Start<'a> {
         let begun = Instant::now();
         while TcpStream::connect(address).is_err() {
             assert!(begun.elapsed() < PATIENCE, "it takes no connections");
-            thread::yield_now();
+            thread::sleep(Duration::from_millis(5));
         }
         Server {
             child,

@@ -52,7 +52,7 @@ startTime: 2026-12-01T00:00:00+08:00
 endTime: 2027-01-01T00:00:00+08:00
 prizes: [{id: coupon, stock: 90000000}, {id: coin, stock: 90000000}]
 pools:
-  - {id: hours, schedule: {perHour: {coupon: 20000}}}
+  - {id: hours, schedule: {perHour: {coupon: 2000}}}
   - {id: deck, deck: {size: 1000, cards: {coin: 1000}, onExhausted: RESHUFFLE}}
 ";
 /// Enough campaigns for every shard to have some.

@@ -1,5 +1,4 @@
-//! Callers that draw through one or more services without pause. They retry each draw until they
-//! know its outcome.
+//! Callers that draw through one or more services, and retry each draw until they know its outcome.
 
 use std::{
     sync::{
@@ -25,6 +24,8 @@ use crate::{
 const CALLERS: u64 = 24;
 /// The pause between two attempts at the same draw.
 const BACK_OFF: Duration = Duration::from_millis(5);
+/// The longest pause before a draw of callers with pauses.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
 /// What should take moments fails the test only after this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -42,9 +43,19 @@ struct Progress {
 }
 
 impl Callers {
-    /// Starts the callers. They send each attempt to any of these services; the seed and the round
-    /// decide who draws what.
+    /// Starts callers that draw without pause. They send each attempt to any of these services; the
+    /// seed and the round decide who draws what.
     pub fn start(servers: &[&Server], seed: u64, round: u64) -> Self {
+        Self::start_with(servers, seed, round, Duration::ZERO)
+    }
+
+    /// The same, with pauses of at most [`PAUSE_MAX`] between draws: for faults that last, during
+    /// which callers without pauses would take the whole processor.
+    pub fn start_with_pauses(servers: &[&Server], seed: u64, round: u64) -> Self {
+        Self::start_with(servers, seed, round, PAUSE_MAX)
+    }
+
+    fn start_with(servers: &[&Server], seed: u64, round: u64, pause_max: Duration) -> Self {
         let progress = Arc::new(Progress::default());
         let mut tasks = JoinSet::new();
         for number in 0..CALLERS {
@@ -56,6 +67,7 @@ impl Callers {
                 name: format!("{round}-{number}"),
                 generation: round / 3,
                 rng: StdRng::seed_from_u64(seed ^ (round << 32) ^ (number << 16)),
+                pause_max,
                 lotteries: lotteries.collect(),
                 progress: Arc::clone(&progress),
             };
@@ -102,6 +114,8 @@ struct Caller {
     name: String,
     generation: u64,
     rng: StdRng,
+    /// The longest pause before a draw.
+    pause_max: Duration,
     lotteries: Vec<Lottery>,
     progress: Arc<Progress>,
 }
@@ -110,6 +124,7 @@ impl Caller {
     async fn draw(mut self) -> Vec<Attempt> {
         let mut attempts = Vec::new();
         while !self.progress.is_over.load(Ordering::SeqCst) {
+            sleep(self.pause_max.mul_f64(self.rng.random())).await;
             let request = request(&mut self.rng, &self.name, self.generation, attempts.len());
             let heard = self.insist(&request).await;
             attempts.push(Attempt { request, heard });

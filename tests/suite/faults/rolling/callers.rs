@@ -26,6 +26,9 @@ type Lottery = LotteryServiceClient<InterceptedService<Channel, Entrance>>;
 const CALLERS: u64 = 24;
 /// Draws of a caller before it goes on with other users, who have not reached their limits.
 const DRAWS_BY_USERS: usize = 50;
+/// The longest pause of a caller between two draws, in milliseconds. Without pauses, callers and
+/// debug builds of three replicas would take the whole processor.
+const THINK_MAX: u64 = 200;
 /// How long a caller waits for one call, and for a connection.
 const CALL_MAX: Duration = Duration::from_secs(5);
 /// The pause before a call is repeated: from this, twice as long each time, to that.
@@ -157,6 +160,8 @@ impl Caller {
             });
             let heard = self.insist(&request).await;
             self.shared.progress().answers += 1;
+            let think = self.rng.random_range(0..=THINK_MAX);
+            sleep(Duration::from_millis(think)).await;
             attempts.push(Attempt { request, heard });
         }
         attempts
