@@ -150,7 +150,7 @@ fn events(
     let mut last: Option<Arc<str>> = None;
     let news = WatchStream::from_changes(news).filter_map(move |news| match news {
         News::None => None,
-        News::Part { sessions_from, .. } if !session.is_since(sessions_from) => Some(over()),
+        News::Part { sessions_from, .. } if !session.has_begun_since(sessions_from) => Some(over()),
         News::Part { begun, part, .. } if begun < since || last.as_ref() == Some(&part) => None,
         News::Part { part, .. } => {
             let event = Event::default().event("part").data(&*part);

@@ -55,8 +55,9 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Whether it began when sessions of its identity were valid, which is from this moment on.
-    pub(super) fn is_since(&self, sessions_from: Option<Moment>) -> bool {
+    /// Whether it began at this moment or later. Sessions that began before are over. Without a
+    /// moment, all are valid.
+    pub(super) fn has_begun_since(&self, sessions_from: Option<Moment>) -> bool {
         sessions_from.is_none_or(|from| from <= self.begun)
     }
 }

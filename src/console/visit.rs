@@ -91,7 +91,7 @@ impl FromRequestParts<Shared> for Visit {
                 // Not while it serves: then there is no policy any more, after a restart.
                 Ok(None) if console.is_policed => return Err(layout::away(language)),
                 Ok(None) => return Err(expelled(true)),
-                Ok(Some(identity)) if session.is_since(identity.sessions_from) => {
+                Ok(Some(identity)) if session.has_begun_since(identity.sessions_from) => {
                     (Some(token), identity.name.as_str().to_owned())
                 }
                 Ok(Some(_)) | Err(_) => return Err(expelled(true)),

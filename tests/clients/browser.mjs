@@ -3,7 +3,8 @@
 //
 //     browser.mjs ORIGIN SCREENSHOTS PAGE...
 //
-// PAGEs are paths. It prints `good`, or fails and says what was wrong. The server has a campaign `wheel` and no access file.
+// PAGEs are paths. It prints `good`, or fails and says what was wrong. The server has a campaign
+// `wheel` and no access file.
 
 import assert from "node:assert/strict";
 import { Hands } from "./hands.mjs";
@@ -141,6 +142,37 @@ async function hidden() {
     await page.context().close();
 }
 
+// A page that is told to load itself opens no stream until it is loaded. Another stream would tell
+// it again, and the second load would abort the first.
+async function over() {
+    const page = await visitor({});
+    await page.addInitScript(() => {
+        let streams = 0;
+        window.EventSource = class extends EventSource {
+            constructor(address) {
+                super(address);
+                streams += 1;
+                // Once the page has heard it, too.
+                this.addEventListener("over", () => setTimeout(() => {
+                    const before = streams;
+                    document.dispatchEvent(new Event("visibilitychange"));
+                    sessionStorage.opened = streams - before;
+                }));
+            }
+        };
+    });
+    await signIn(page);
+    await page.goto("/campaigns/wheel");
+    const body = "event: over\ndata: over\n\n";
+    const ended = { status: 200, contentType: "text/event-stream", body };
+    await page.route("**/live/campaigns/**", (route) => route.fulfill(ended), { times: 1 });
+    const loaded = page.waitForEvent("load");
+    await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+    await loaded;
+    assert.equal(await page.evaluate(() => sessionStorage.opened), "0");
+    await page.context().close();
+}
+
 // Pages that have lost the same server come back one after the other.
 async function reconnect() {
     for (const [random, pause] of [[0, 2000], [0.75, 8000]]) {
@@ -170,6 +202,7 @@ try {
         await paint();
     }
     await hidden();
+    await over();
     await reconnect();
     await everything();
     assert.deepEqual(faults, []);

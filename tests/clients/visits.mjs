@@ -13,7 +13,7 @@ const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 // What should take moments fails a program after this long. It is a bound for hangs.
 const PATIENCE_MS = 120_000;
-// The ledger is settled several times a second.
+// The pause before a page is loaded again. The ledger is settled several times a second.
 const SETTLING_MS = 250;
 const SIZES = {
     desk: { viewport: { width: 1280, height: 900 } },
@@ -110,14 +110,15 @@ export async function shows(page, text) {
 // Loads a page until its contents have a text: lists have what was done once it is settled.
 export async function settles(page, path, text) {
     const end = Date.now() + PATIENCE_MS;
-    do {
+    await page.goto(path);
+    while (!(await page.locator("main").innerText()).includes(text)) {
         assert.ok(Date.now() < end, `${path} never shows ${text}`);
         await page.waitForTimeout(SETTLING_MS);
         await page.goto(path);
-    } while (!(await page.locator("main").innerText()).includes(text));
+    }
 }
 
-// Writes a picture of the whole page for people who work on it.
+// Writes a picture of the whole page if TOMBOLA_SCREENSHOTS is set.
 export async function photograph(page, called) {
     if (process.env.TOMBOLA_SCREENSHOTS) {
         await page.screenshot({ path: `${screenshots}/${called}.png`, fullPage: true });

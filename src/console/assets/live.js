@@ -56,7 +56,8 @@
         timer = setTimeout(open, PAUSE_MS * (1 + 4 * Math.random()));
     }
 
-    // Once: a second load would abort the first.
+    // The page is loaded once: a second load would abort the first, and a new stream would ask for
+    // one.
     function reload() {
         isOver = true;
         close();

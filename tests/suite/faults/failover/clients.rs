@@ -30,9 +30,8 @@ const USERS: u32 = 50;
 const THINK_MAX: u64 = 20;
 /// How long a client waits for one call.
 const CALL_MAX: Duration = Duration::from_secs(4);
-/// The pause between two attempts at the same draw. Refusals would take most of the processor while
-/// another primary is elected.
-const BACK_OFF: Duration = Duration::from_millis(100);
+/// The pause between two attempts at the same draw.
+const BACK_OFF: Duration = Duration::from_millis(20);
 /// How long a client retries a draw after the end, and how long draws may take to go on.
 const PATIENCE: Duration = Duration::from_secs(60);
 
