@@ -97,10 +97,7 @@ fn guard(descriptors: &FileDescriptorSet) -> Result<String, Box<dyn Error>> {
 fn guarded(methods: &[Method]) -> Result<String, Box<dyn Error>> {
     let service = methods.first().map_or("", |method| &method.service);
     let module = format!("crate::proto::{}_server", snake(service));
-    let mut code = format!(
-        "#[tonic::async_trait]\n\
-         impl<S: {module}::{service}> {module}::{service} for Guarded<S> {{\n"
-    );
+    let mut code = format!("impl<S: {module}::{service}> {module}::{service} for Guarded<S> {{\n");
     for method in methods {
         let (name, request) = (&method.name, &method.request);
         let (function, mut response) = (snake(name), format!("crate::proto::{}", method.response));
@@ -110,10 +107,14 @@ fn guarded(methods: &[Method]) -> Result<String, Box<dyn Error>> {
         }
         writeln!(
             code,
-            "async fn {function}(&self, request: tonic::Request<crate::proto::{request}>)\n\
-             -> Result<tonic::Response<{response}>, tonic::Status> {{\n\
-             let request = self.admit(Rpc::{name}, request).await?;\n\
-             self.service.{function}(request).await\n}}"
+            "fn {function}<'life0, 'async_trait>(\n\
+             &'life0 self, request: tonic::Request<crate::proto::{request}>,\n\
+             ) -> Answered<'async_trait, {response}>\n\
+             where 'life0: 'async_trait, Self: 'async_trait {{\n\
+             match self.admit(Rpc::{name}, request) {{\n\
+             Ok(request) => self.service.{function}(request),\n\
+             Err(later) => Box::pin(async move {{\n\
+             self.service.{function}(later.await?).await\n}}),\n}}\n}}"
         )?;
     }
     code.push_str("}\n");

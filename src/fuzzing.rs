@@ -99,6 +99,28 @@ mod tests {
         assert!(names(&folder("regressions")).is_subset(&targets));
     }
 
+    /// A program that checked another target, or nothing, would find nothing.
+    #[test]
+    fn every_program_checks_its_target_and_is_built() {
+        let manifest = fs::read_to_string(folder("Cargo.toml")).unwrap();
+        let built: BTreeSet<_> = manifest.split("[[bin]]").skip(1).map(str::trim).collect();
+        let wanted = TARGETS.map(|(name, _)| {
+            let program =
+                fs::read_to_string(folder("fuzz_targets").join(name).with_extension("rs"));
+            let call = format!("    tombola::fuzzing::check(\"{name}\", data);");
+            let whole = format!(
+                "#![no_main]\n\nlibfuzzer_sys::fuzz_target!(|data: &[u8]| {{\n{call}\n}});\n"
+            );
+            assert_eq!(program.unwrap(), whole, "{name}");
+            format!(
+                "name = \"{name}\"\npath = \"fuzz_targets/{name}.rs\"\n\
+                 test = false\ndoc = false\nbench = false"
+            )
+        });
+        let wanted: BTreeSet<_> = wanted.iter().map(String::as_str).collect();
+        assert_eq!(built, wanted);
+    }
+
     /// Seeds are real inputs: a property that refuses them would test nothing.
     #[test]
     fn every_seed_is_accepted() {

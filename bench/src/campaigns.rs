@@ -31,7 +31,7 @@ pub(crate) const QUOTA: u32 = 3;
 /// The mark in ids of campaigns that are created for an injection.
 const INJECTED: &str = "-injected-";
 /// The operator that the ledger names.
-const OPERATOR: &str = "bench";
+pub(crate) const OPERATOR: &str = "bench";
 
 /// On the test clock, the hour that starts at midnight passes unfilled, so that all its units are
 /// released at once: the service that creates the campaign runs too early to inject any.
@@ -57,6 +57,33 @@ pub(crate) struct Sums {
     pub(crate) wins: u64,
     /// Whether P2 holds, and whether as many units are won as draws have won.
     pub(crate) balanced: bool,
+}
+
+impl Sums {
+    /// Those of a campaign.
+    pub(crate) fn of(store: &str, campaign: &str, stats: &GetStatsResponse) -> Self {
+        let won: u64 = stats.prizes.iter().map(|prize| prize.won).sum();
+        Self {
+            store: store.into(),
+            campaign: campaign.into(),
+            draws: stats.draws,
+            wins: stats.wins,
+            balanced: stats.balanced && won == stats.wins,
+        }
+    }
+
+    /// Those of all envelopes, by currency.
+    pub(crate) fn of_envelopes(store: &str, stats: &GetStatsResponse) -> Vec<Self> {
+        let sums = stats.envelopes.iter().map(|sums| Self {
+            store: store.into(),
+            campaign: format!("envelopes in {}", sums.currency),
+            // Grabs give money, not units.
+            draws: 0,
+            wins: 0,
+            balanced: sums.balanced,
+        });
+        sums.collect()
+    }
 }
 
 impl Made {
@@ -235,26 +262,10 @@ impl Made {
                 }
                 stats => stats?,
             };
-            let won: u64 = stats.prizes.iter().map(|prize| prize.won).sum();
-            all.push(Sums {
-                store: store.into(),
-                campaign: id.clone(),
-                draws: stats.draws,
-                wins: stats.wins,
-                balanced: stats.balanced && won == stats.wins,
-            });
+            all.push(Sums::of(store, id, &stats));
         }
         let envelopes = stats(server, "").await?;
-        for sums in &envelopes.envelopes {
-            all.push(Sums {
-                store: store.into(),
-                campaign: format!("envelopes in {}", sums.currency),
-                // Grabs give money, not units.
-                draws: 0,
-                wins: 0,
-                balanced: sums.balanced,
-            });
-        }
+        all.extend(Sums::of_envelopes(store, &envelopes));
         Ok(all)
     }
 
@@ -311,7 +322,8 @@ fn whole_second(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }
 
-fn request(yaml: &str, dry_run: bool) -> Outcome<ApplyCampaignRequest> {
+/// The request that applies a new campaign.
+pub(crate) fn request(yaml: &str, dry_run: bool) -> Outcome<ApplyCampaignRequest> {
     let campaign: Option<proto::Campaign> = file::parse(yaml)
         .ok()
         .and_then(|mut campaigns| campaigns.pop());

@@ -5,7 +5,7 @@ use tombola::proto::{
     CreateEnvelopeRequest, GrabEnvelopeRequest, GrabOutcome, Split,
     envelope_service_client::EnvelopeServiceClient,
 };
-use tonic::Code;
+use tonic::{Code, Status};
 
 use crate::{failure::reason, record::Answer, service::TokenLink};
 
@@ -55,6 +55,21 @@ impl Envelopes {
         user_id: String,
         number: u64,
     ) -> Answer {
+        match self.try_grab(service, prefix, user_id, number).await {
+            Ok(true) => Answer::Won,
+            Ok(false) => Answer::Done,
+            Err(status) => Answer::Failed(reason(&status)),
+        }
+    }
+
+    /// The same; whether it got a packet.
+    pub(crate) async fn try_grab(
+        self,
+        service: &mut EnvelopeServiceClient<TokenLink>,
+        prefix: &str,
+        user_id: String,
+        number: u64,
+    ) -> Result<bool, Status> {
         let envelope_id = format!("{prefix}-{}", number / self.users);
         let grab = || GrabEnvelopeRequest {
             envelope_id: envelope_id.clone(),
@@ -74,15 +89,9 @@ impl Envelopes {
                 ttl: Some(TTL),
                 ..CreateEnvelopeRequest::default()
             };
-            if let Err(status) = service.create_envelope(create).await {
-                return Answer::Failed(reason(&status));
-            }
+            service.create_envelope(create).await?;
             grabbed = service.grab_envelope(grab()).await;
         }
-        match grabbed {
-            Ok(answer) if answer.get_ref().outcome() == GrabOutcome::Grabbed => Answer::Won,
-            Ok(_) => Answer::Done,
-            Err(status) => Answer::Failed(reason(&status)),
-        }
+        Ok(grabbed?.get_ref().outcome() == GrabOutcome::Grabbed)
     }
 }

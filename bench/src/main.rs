@@ -19,6 +19,7 @@
 //! | `options`, `round`, `run` | one run |
 //! | `cost` | another kind of run: bytes and microseconds per draw, user and unit |
 //! | `overload` | another kind of run: more load than a service can answer |
+//! | `soak` | another kind of run: days of a campaign in hours |
 
 mod baselines;
 mod calls;
@@ -47,13 +48,18 @@ mod round;
 mod run;
 mod scenario;
 mod service;
+mod soak;
 mod subject;
 mod table;
 mod tls;
 mod tls_args;
 mod token_args;
 
-use std::{fs, io, path::PathBuf, process::ExitCode};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::{Args, Parser, Subcommand, builder::BoolishValueParser};
 use serde::Serialize;
@@ -65,6 +71,7 @@ use options::BenchArgs;
 use output::{note, say};
 use overload::OverloadArgs;
 use rig::Rig;
+use soak::SoakArgs;
 
 /// The same allocator as the server's, so that an empty call costs here what it costs there.
 #[global_allocator]
@@ -130,6 +137,9 @@ enum BenchCommand {
     /// Measure what a service still answers at more load than it can answer, with a core for the
     /// load and another for the service
     Overload(OverloadArgs),
+    /// Run days of a campaign in hours, on a fast clock, with services that come and go, and see
+    /// whether memory, files and latencies stay flat and the sums add up
+    Soak(SoakArgs),
     /// Run the server that answers empty calls
     #[command(name = empty::COMMAND, hide = true)]
     EmptyServer,
@@ -180,14 +190,7 @@ async fn run(cli: Cli) -> Outcome {
         None => {
             let settings = cli.bench.read(tombola)?;
             let figures = with_cleanup(async |rig| run::measure(&settings, rig).await).await?;
-            if let Some(file) = &settings.report {
-                fs::write(file, page::render(&figures)).map_err(|error| {
-                    let file = file.display();
-                    let message = format!("--report: {file} cannot be written: {error}");
-                    Failure::refused("NO_REPORT", message)
-                })?;
-                note(&format!("the report is in {}", file.display()));
-            }
+            write_report(settings.report.as_deref(), || page::render(&figures))?;
             show(json, &figures, table::render)?;
             balanced(figures.balanced)
         }
@@ -209,6 +212,15 @@ async fn run(cli: Cli) -> Outcome {
             show(json, &figures, overload::render)?;
             balanced(figures.balanced)
         }
+        Some(BenchCommand::Soak(args)) => {
+            let found = with_cleanup(async |rig| soak::measure(&args, tombola, rig).await).await?;
+            write_report(args.report.as_deref(), || soak::render(&found))?;
+            show(json, &found, soak::render)?;
+            match found.faults().as_slice() {
+                [] => Ok(()),
+                faults => Err(Failure::refused("SOAK", faults.join("\n"))),
+            }
+        }
         Some(BenchCommand::EmptyServer) => empty::run().await,
     }
 }
@@ -227,6 +239,18 @@ async fn with_cleanup<T>(work: impl AsyncFnOnce(&mut Rig) -> Outcome<T>) -> Outc
     };
     rig.leave().await;
     outcome
+}
+
+/// Writes the report if a file is named.
+fn write_report(file: Option<&Path>, report: impl FnOnce() -> String) -> Outcome {
+    let Some(file) = file else { return Ok(()) };
+    let name = file.display();
+    fs::write(file, report()).map_err(|error| {
+        let message = format!("--report: {name} cannot be written: {error}");
+        Failure::refused("NO_REPORT", message)
+    })?;
+    note(&format!("the report is in {name}"));
+    Ok(())
 }
 
 /// Prints the figures.

@@ -244,7 +244,7 @@ pub(crate) fn directory(named: Option<PathBuf>) -> Outcome<PathBuf> {
 }
 
 /// Checks that the report can be written, before the run.
-fn check_report(file: &Path) -> Outcome {
+pub(crate) fn check_report(file: &Path) -> Outcome {
     let directory = file
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());

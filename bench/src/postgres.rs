@@ -29,7 +29,7 @@ pub(crate) struct Postgres {
     pub(crate) version: String,
     // The process ends before its directory is removed.
     process: Process,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 /// A user's and a group's number.
@@ -68,7 +68,7 @@ impl Postgres {
             url,
             version: version.trim().into(),
             process,
-            _directory: directory,
+            directory,
         })
     }
 
@@ -93,10 +93,26 @@ impl Postgres {
         Err(Failure::refused("PROCESS_FAILED", message))
     }
 
+    /// The bytes of all files of its databases.
+    pub(crate) fn bytes(&self) -> u64 {
+        bytes_below(&self.directory.path().join("data/base"))
+    }
+
     /// The processor time of all its processes so far.
     pub(crate) fn cpu(&self) -> Option<Duration> {
         self.process.cpu_with_children()
     }
+}
+
+/// The bytes of all files in a directory, which may change meanwhile.
+fn bytes_below(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let bytes = entries.map(|entry| match entry.metadata() {
+        Ok(found) if found.is_dir() => bytes_below(&entry.path()),
+        Ok(found) => found.len(),
+        Err(_) => 0,
+    });
+    bytes.sum()
 }
 
 /// Runs a program to its end; what it printed.

@@ -114,6 +114,32 @@ impl Process {
         Ok(())
     }
 
+    /// Waits until it has ended by itself.
+    ///
+    /// # Errors
+    /// It ended with a failure.
+    pub(crate) async fn finish(&mut self) -> Outcome {
+        loop {
+            match self.child.try_wait() {
+                Ok(None) => sleep(LOOK_INTERVAL).await,
+                Ok(Some(status)) if status.success() => return Ok(()),
+                _ => return Err(self.failed("failed")),
+            }
+        }
+    }
+
+    /// The lines of its log that contain this word.
+    pub(crate) fn lines_with(&self, word: &str) -> Vec<String> {
+        let said = self.said();
+        let lines = said.lines().filter(|line| line.contains(word));
+        lines.map(str::to_owned).collect()
+    }
+
+    /// Its number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Processor time so far; none if the system does not give it.
     pub(crate) fn cpu(&self) -> Option<Duration> {
         Some(Stat::of(&self.child.id().to_string())?.own)
@@ -133,13 +159,24 @@ impl Process {
 
     /// Resident memory in bytes; none if the system does not give it.
     pub(crate) fn memory(&self) -> Option<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))?;
-        let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
-        Some(kibibytes * 1024)
+        memory_of(self.child.id())
     }
+}
+
+/// Resident memory of a process in bytes; none if the system does not give it.
+pub(crate) fn memory_of(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+/// The number of a process's open files; none if the system does not give it.
+pub(crate) fn open_files_of(pid: u32) -> Option<u64> {
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    Some(files.count() as u64)
 }
 
 /// What the system says of a process.

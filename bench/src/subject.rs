@@ -4,6 +4,7 @@
 
 use std::{
     path::{Path, PathBuf},
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -61,7 +62,7 @@ impl Store {
         }
     }
 
-    fn is_embedded(self) -> bool {
+    pub(crate) fn is_embedded(self) -> bool {
         matches!(self, Self::Embedded | Self::EmbeddedSecured)
     }
 
@@ -205,24 +206,42 @@ impl Subject {
 
     /// Starts the service at this moment of its test clock; a running one is stopped first.
     pub(crate) async fn serve_at(&mut self, clock_start: &str) -> Outcome {
-        const NAME: &str = "\"tombola serve\"";
         self.server = None;
-        let (
-            Kind::Own {
-                program,
-                store,
-                is_shedding,
-                ..
-            },
-            Some(data),
-        ) = (&self.kind, &self.data)
-        else {
+        let (Some(mut command), Some(data)) = (self.serve_command(), self.data()) else {
             return Ok(());
+        };
+        command.args(["--clock-start", clock_start, "--data"]);
+        command.arg(data);
+        if let Some(protections) = &self.protections {
+            protections.protect(&mut command);
+        }
+        let (mut process, address) = serve(&mut command, &data.join("serve.log")).await?;
+        self.address = match &mut self.protections {
+            Some(protections) => {
+                let admin = process.wait_for(admin_address).await?;
+                protections.read_metrics(admin).await?;
+                protections.address(&address)
+            }
+            None => Address::plain(format!("http://{address}")),
+        };
+        self.server = Some(process);
+        Ok(())
+    }
+
+    /// The command that starts a service of the bench's on this store, without its directory and
+    /// its clock; none for a running service.
+    pub(crate) fn serve_command(&self) -> Option<Command> {
+        let Kind::Own {
+            program,
+            store,
+            is_shedding,
+            ..
+        } = &self.kind
+        else {
+            return None;
         };
         let mut command = Process::command(program);
         command.args(["serve", "--listen", "127.0.0.1:0"]);
-        command.args(["--clock-start", clock_start, "--data"]);
-        command.arg(data.path());
         if !is_shedding {
             command.env("TOMBOLA_QUEUE_TARGET", "0s");
         }
@@ -242,23 +261,15 @@ impl Subject {
         if let Some(postgres) = &self.postgres {
             command.env("TOMBOLA_POSTGRES_URL", &postgres.url);
         }
-        if let Some(protections) = &self.protections {
-            protections.protect(&mut command);
+        Some(command)
+    }
+
+    /// The server program of a service that the bench starts.
+    pub(crate) fn program(&self) -> Option<&Path> {
+        match &self.kind {
+            Kind::Own { program, .. } => Some(program),
+            Kind::Running { .. } => None,
         }
-        let log = data.path().join("serve.log");
-        let mut process =
-            Process::spawn(NAME, &mut command, &log).map_err(|error| not_started(NAME, &error))?;
-        let address = process.wait_for(serving_address).await?;
-        self.address = match &mut self.protections {
-            Some(protections) => {
-                let admin = process.wait_for(admin_address).await?;
-                protections.read_metrics(admin).await?;
-                protections.address(&address)
-            }
-            None => Address::plain(format!("http://{address}")),
-        };
-        self.server = Some(process);
-        Ok(())
     }
 
     /// The address at which it serves.
@@ -333,4 +344,13 @@ impl Subject {
             ));
         }
     }
+}
+
+/// Starts a service, and waits until it serves; its HOST:PORT.
+pub(crate) async fn serve(command: &mut Command, log: &Path) -> Outcome<(Process, String)> {
+    const NAME: &str = "\"tombola serve\"";
+    let process = Process::spawn(NAME, command, log);
+    let mut process = process.map_err(|error| not_started(NAME, &error))?;
+    let address = process.wait_for(serving_address).await?;
+    Ok((process, address))
 }

@@ -9,6 +9,7 @@
 
 mod process;
 mod secured;
+mod soak;
 mod support;
 
 use std::{

@@ -13,9 +13,13 @@ use super::{
     time::shown,
 };
 use crate::{
-    model::{convert::shown_money, text::grouped},
+    model::{
+        convert::{shown_money, times::signed_seconds},
+        text::grouped,
+    },
     proto::{
         BudgetStats, DeckStats, GetStatsRequest, GetStatsResponse, LedgerStats, Money, PrizeStats,
+        Replica, ReplicaState,
     },
 };
 
@@ -25,7 +29,7 @@ const HOURS_SHOWN: usize = 24;
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:\n  tombola stats spring-wheel\n  tombola stats")]
 pub(super) struct StatsArgs {
-    /// The campaign [default: none, but the sums of all envelopes]
+    /// The campaign [default: none, but the sums of all envelopes, the ledger and the replicas]
     #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
     campaign: Option<String>,
 }
@@ -47,13 +51,13 @@ pub(super) async fn run(client: &Client, args: StatsArgs) -> Outcome {
         .into_inner();
     client.show("GetStatsResponse", &response, |response| match campaign {
         Some(_) => view(response, &zone),
-        None => envelopes(response),
+        None => whole_store(response),
     });
     Ok(())
 }
 
-/// All money in envelopes.
-fn envelopes(response: &GetStatsResponse) -> String {
+/// All money in envelopes, the ledger, and the replicas.
+fn whole_store(response: &GetStatsResponse) -> String {
     let balance = if response.balanced {
         "balanced: created = grabbed + waiting + refunded"
     } else {
@@ -68,7 +72,41 @@ fn envelopes(response: &GetStatsResponse) -> String {
     };
     let sums = envelope_view::sums(&response.envelopes);
     let ledger = response.ledger.as_ref().map_or_else(String::new, ledger);
-    format!("{sums}\n{balance}\n\n{ledger}read {read}{clock}")
+    let replicas = replicas(&response.replicas);
+    format!("{sums}\n{balance}\n\n{ledger}{replicas}\n\nread {read}{clock}")
+}
+
+/// The services of the store.
+fn replicas(replicas: &[Replica]) -> String {
+    use Side::{Left, Right};
+    let columns = ["replica", "version", "build", "started", "last seen"];
+    let columns = columns.map(|name| (name, Left)).into_iter();
+    let mut table = Table::new(columns.chain([("clock skew", Right), ("", Left)]));
+    for replica in replicas {
+        let state = match replica.state() {
+            ReplicaState::Ready => "ready".to_owned(),
+            ReplicaState::Impaired => format!("ready, but not everywhere: {}", replica.cause),
+            ReplicaState::NotReady => format!("NOT READY: {}", replica.cause),
+            ReplicaState::Stopping => "stopping".to_owned(),
+            ReplicaState::Unspecified => "unknown to this version".to_owned(),
+        };
+        let answers = if replica.answering {
+            " (it answers)"
+        } else {
+            ""
+        };
+        let skew = replica.clock_skew.as_ref();
+        table.row([
+            replica.name.clone(),
+            replica.version.clone(),
+            replica.build.clone(),
+            shown(replica.start_time.as_ref(), &TimeZone::UTC),
+            shown(replica.seen_time.as_ref(), &TimeZone::UTC),
+            skew.map_or_else(String::new, |skew| format!("{} s", signed_seconds(skew))),
+            format!("{state}{answers}"),
+        ]);
+    }
+    table.without_empty(&["clock skew"]).render()
 }
 
 /// What waits to be settled.

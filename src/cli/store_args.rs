@@ -145,17 +145,28 @@ pub(super) struct HomeArgs {
     pub(super) master_key: Option<PathBuf>,
     /// For tests: the store's clock starts at this moment instead of now (RFC 3339)
     #[arg(long, env = "TOMBOLA_CLOCK_START", value_name = "TIME")]
-    pub(super) clock_start: Option<String>,
+    clock_start: Option<String>,
+    /// For tests: the store's clock runs this many times as fast as the machine's, 1 to 1000
+    #[arg(
+        long,
+        env = "TOMBOLA_CLOCK_SPEED",
+        value_name = "N",
+        requires = "clock_start",
+        value_parser = clap::value_parser!(u32).range(1..=1000)
+    )]
+    clock_speed: Option<u32>,
 }
 
 impl HomeArgs {
     /// The test clock that is asked for, if any.
     pub(super) fn clock(&self) -> Result<Option<Arc<dyn Clock>>, String> {
-        self.clock_start.as_deref().map(read_clock).transpose()
+        let speed = self.clock_speed.unwrap_or(1);
+        let start = self.clock_start.as_deref();
+        start.map(|start| read_clock(start, speed)).transpose()
     }
 }
 
-pub(super) fn read_clock(start: &str) -> Result<Arc<dyn Clock>, String> {
+pub(super) fn read_clock(start: &str, speed: u32) -> Result<Arc<dyn Clock>, String> {
     let start: Timestamp = start
         .parse()
         .map_err(|_| format!("`{start}` is no moment: write one like 2026-11-29T19:55:00+08:00"))?;
@@ -163,7 +174,7 @@ pub(super) fn read_clock(start: &str) -> Result<Arc<dyn Clock>, String> {
         return Err(format!("`{start}` is before 1971: name a later moment"));
     }
     let clock = ShiftedClock::starting_at(Moment::from_timestamp(start));
-    Ok(Arc::new(clock))
+    Ok(Arc::new(clock.at_speed(speed)))
 }
 
 /// A store on Redis, as the options describe it.
@@ -248,8 +259,8 @@ mod tests {
 
     #[test]
     fn a_test_clock_starts_in_1971_or_later() {
-        assert!(read_clock("1970-12-31T23:59:59Z").is_err());
-        assert!(read_clock("1971-01-01T00:00:00Z").is_ok());
+        assert!(read_clock("1970-12-31T23:59:59Z", 1).is_err());
+        assert!(read_clock("1971-01-01T00:00:00Z", 1).is_ok());
     }
 
     #[test]

@@ -48,7 +48,8 @@ pub(super) async fn run(client: &Client, args: UpgradeArgs) -> Outcome {
 }
 
 async fn open(args: &UpgradeArgs) -> Outcome<Upgrade> {
-    let clock = args.clock_start.as_deref().map(read_clock).transpose();
+    let start = args.clock_start.as_deref();
+    let clock = start.map(|start| read_clock(start, 1)).transpose();
     let clock = clock.map_err(|text| Failure::usage(format!("--clock-start: {text}")))?;
     let why = "the embedded store is upgraded by the version that opens it";
     let found = errand::look(&args.store, clock, why).await?;

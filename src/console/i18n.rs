@@ -162,6 +162,7 @@ mod tests {
             "unit.",
             "proposal.",
             "proposed.",
+            "lane.",
         ];
         for key in &first {
             let is_by_data = by_data.iter().any(|family| key.starts_with(family));
@@ -232,6 +233,7 @@ mod tests {
             value.as_str_name()
         });
         names("proposed", |value: proto::ProposedAct| value.as_str_name());
+        names("lane", |value: proto::LaneKind| value.as_str_name());
     }
 
     #[test]

@@ -25,33 +25,26 @@ const TOKEN_PREFIX: &str = "code-";
 /// Wrong codes that an error names.
 const SHOWN_MAX: usize = 20;
 
-/// Writes the texts of codes into the answer to a draw, if its caller may read them.
+/// The texts of the codes of a draw, by result, if its caller may read them. The future is small,
+/// as it is part of every draw's: what is rare is in a box.
 ///
 /// # Errors
 /// Those of the store, and codes that are missing or cannot be decrypted.
-pub(super) async fn add(
+pub(super) async fn of(
     desk: &Desk,
     extensions: &Extensions,
     answer: &DrawAnswer,
-    response: &mut proto::DrawResponse,
-) -> Result<()> {
+) -> Result<Vec<Option<String>>> {
     let has_code = |result: &DrawResult| matches!(result, DrawResult::Won { code: Some(_), .. });
     if !answer.entry.results.iter().any(has_code) {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let scope = Scope::Campaign(answer.campaign.id.as_str());
     let caller = extensions.get::<Caller>().ok_or(Denial::Missing);
-    if caller
-        .and_then(|caller| caller.may(Permission::CodesRead, scope, None))
-        .is_err()
-    {
-        return Ok(());
+    match caller.and_then(|caller| caller.may(Permission::CodesRead, scope, None)) {
+        Ok(()) => Box::pin(desk.injector().codes_of(answer)).await,
+        Err(_) => Ok(Vec::new()),
     }
-    let codes = desk.injector().codes_of(answer).await?;
-    for (result, code) in response.results.iter_mut().zip(codes) {
-        result.code = code.unwrap_or_default();
-    }
-    Ok(())
 }
 
 /// Adds codes to a prize.

@@ -16,6 +16,7 @@ use super::{
     alerts::Alerts,
     arrival::Arrival,
     live::LiveReads,
+    presence::Presence,
     rates::Rates,
     status::{CallError, status},
 };
@@ -51,6 +52,7 @@ pub(super) type Reply<T> = Result<Response<T>, Status>;
 pub(super) struct Desk {
     injector: Arc<Injector>,
     ledger: Option<Arc<dyn LedgerReader>>,
+    presence: Presence,
     rates: Rates,
     alerts: Alerts,
     live: LiveReads,
@@ -60,9 +62,14 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    pub(super) fn new(injector: Arc<Injector>, ledger: Option<Arc<dyn LedgerReader>>) -> Self {
+    pub(super) fn new(
+        injector: Arc<Injector>,
+        ledger: Option<Arc<dyn LedgerReader>>,
+        presence: Presence,
+    ) -> Self {
         Self {
             ledger,
+            presence,
             rates: Rates::default(),
             alerts: Alerts::default(),
             live: LiveReads::default(),
@@ -84,6 +91,11 @@ impl Desk {
     /// What reads the settled ledger, if it is settled anywhere.
     pub(super) fn ledger(&self) -> Option<&dyn LedgerReader> {
         self.ledger.as_deref()
+    }
+
+    /// This service among the replicas of its store.
+    pub(super) fn presence(&self) -> &Presence {
+        &self.presence
     }
 
     /// How fast prizes are won.
@@ -236,7 +248,8 @@ mod tests {
         let store = MemoryStore::new(Arc::new(SystemClock), Duration::from_secs(60));
         let key = MasterKey::from_bytes([7; 32]);
         let injector = Injector::new(Arc::new(store), key, Duration::ZERO);
-        let desk = Desk::new(Arc::new(injector), None);
+        let presence = Presence::unseen(injector.store());
+        let desk = Desk::new(Arc::new(injector), None, presence);
         let taken = desk
             .slots
             .try_acquire_many((CALLS_MAX - OPERATORS_CALLS_MAX) as u32);

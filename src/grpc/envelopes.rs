@@ -79,7 +79,7 @@ impl EnvelopeService for Envelopes {
             let (envelope, user) = fields.finish(envelope.zip(user))?;
             // The store's clock decides; it must not take a packet once the caller has learned that
             // it is too late.
-            let not_after = store.clock_hint() + deadline.remaining();
+            let not_after = store.clock_hint_in(deadline.remaining());
             let command = GrabCommand {
                 envelope,
                 user,

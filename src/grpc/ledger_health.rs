@@ -37,8 +37,7 @@ impl LedgerHealth {
             let Ok(backlog) = store.backlog(partition).await else {
                 return;
             };
-            let now = store.clock_hint();
-            let is_late = |oldest| now.since(oldest) > LAG_MAX;
+            let is_late = |oldest| store.passed_since(oldest) > LAG_MAX;
             if backlog.has_sink && backlog.oldest.is_some_and(is_late) {
                 status = ServingStatus::NotServing;
             }

@@ -13,8 +13,10 @@ use tokio::sync::watch;
 use tonic::{
     Status,
     body::Body,
-    codegen::http::{Request, Response},
-    service::Routes,
+    codegen::{
+        BoxFuture,
+        http::{Request, Response},
+    },
 };
 use tower::Service;
 
@@ -23,6 +25,7 @@ use super::{
     access::{Access, Identity, Secret},
     arrival::Arrival,
     live::Live,
+    services::Services,
     status::{CallError, status},
 };
 
@@ -32,15 +35,15 @@ pub struct Local(Arc<watch::Sender<Option<Inside>>>);
 
 #[derive(Clone, Debug)]
 struct Inside {
-    routes: Routes,
+    services: Services,
     access: Access,
 }
 
 impl Local {
-    /// The server serves, with these routes.
-    pub(super) fn open(&self, routes: &Routes, access: &Access) {
+    /// The server serves these services.
+    pub(super) fn open(&self, services: &Services, access: &Access) {
         self.0.send_replace(Some(Inside {
-            routes: routes.clone(),
+            services: services.clone(),
             access: access.clone(),
         }));
     }
@@ -68,9 +71,9 @@ impl Local {
             value.set_sensitive(true);
             Some(value)
         });
-        let routes = self.inside()?.routes;
+        let services = self.inside()?.services;
         Some(Calls {
-            routes,
+            services,
             bearer,
             is_live: false,
         })
@@ -93,7 +96,7 @@ impl Local {
 /// Calls in the name of one credential.
 #[derive(Clone, Debug)]
 pub struct Calls {
-    routes: Routes,
+    services: Services,
     bearer: Option<HeaderValue>,
     is_live: bool,
 }
@@ -112,10 +115,10 @@ impl Calls {
 impl Service<Request<Body>> for Calls {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = <Routes as Service<Request<Body>>>::Future;
+    type Future = BoxFuture<Response<Body>, Infallible>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Service::<Request<Body>>::poll_ready(&mut self.routes, cx)
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
@@ -127,6 +130,7 @@ impl Service<Request<Body>> for Calls {
         if self.is_live {
             request.extensions_mut().insert(Live);
         }
-        self.routes.call(request)
+        let answer = self.services.call(request);
+        Box::pin(async move { Ok(answer.await) })
     }
 }

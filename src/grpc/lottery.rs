@@ -43,18 +43,15 @@ impl LotteryService for Lottery {
         let (_, extensions, message) = request.into_parts();
         let request_id = request::request_id(&message.request_id);
         let valid_id = request_id.as_ref().ok().cloned();
+        // The store's clock decides; it must not begin the draw once the caller has learned that it
+        // is too late.
+        let not_after = self.desk.store().clock_hint_in(deadline.remaining());
+        let command = request::draw(message, request_id, not_after);
         let work = pin!(async {
-            let store = self.desk.store();
-            // The store's clock decides; it must not begin the draw once the caller has learned
-            // that it is too late.
-            let not_after = store.clock_hint() + deadline.remaining();
-            let command = request::draw(message, request_id, not_after)?;
-            let answer = self.desk.injector().draw(command).await?;
-            let mut response = views::draw(&answer, store.durability());
-            codes::add(&self.desk, &extensions, &answer, &mut response)
-                .await
-                .map_err(CallError::after_the_change)?;
-            Ok(response)
+            let answer = self.desk.injector().draw(command?).await?;
+            let codes = codes::of(&self.desk, &extensions, &answer).await;
+            let codes = codes.map_err(CallError::after_the_change)?;
+            Ok(views::draw(&answer, self.desk.store().durability(), codes))
         });
         self.desk
             .answer(valid_id.as_ref(), deadline, Executed::Unknown, work)
@@ -70,15 +67,12 @@ impl LotteryService for Lottery {
         let valid_id = request::request_id(&message.request_id).ok();
         let valid_id = valid_id.filter(|_| !message.request_id.is_empty());
         let work = pin!(async {
-            let store = self.desk.store();
             let (campaign, user, request) = request::find_draw(&message)?;
             let mut answer = self.desk.find_draw(&campaign, &user, &request).await?;
             answer.replayed = true;
-            let mut response = views::draw(&answer, store.durability());
-            codes::add(&self.desk, &extensions, &answer, &mut response).await?;
-            Ok(proto::GetDrawResponse {
-                draw: Some(response),
-            })
+            let codes = codes::of(&self.desk, &extensions, &answer).await?;
+            let draw = views::draw(&answer, self.desk.store().durability(), codes);
+            Ok(proto::GetDrawResponse { draw: Some(draw) })
         });
         self.desk
             .answer(valid_id.as_ref(), deadline, Executed::No, work)
@@ -131,7 +125,7 @@ impl LotteryService for Lottery {
         let valid_id = request_id.as_ref().ok().cloned();
         let work = pin!(async {
             let store = self.desk.store();
-            let not_after = store.clock_hint() + deadline.remaining();
+            let not_after = store.clock_hint_in(deadline.remaining());
             let command = request::grant_bonus(&message, request_id, not_after)?;
             let answer = store.grant_bonus(command).await?;
             Ok(views::bonus(&answer, store.durability()))

@@ -33,6 +33,7 @@ mod once_a_second;
 mod operations;
 mod partition_health;
 mod people;
+mod presence;
 mod proposals;
 mod rates;
 pub mod readiness;
@@ -43,6 +44,7 @@ mod schedule;
 mod schedule_days;
 mod secrets;
 pub mod server;
+mod services;
 mod stats;
 pub(crate) mod status;
 mod stock;
@@ -50,4 +52,7 @@ mod unread;
 mod views;
 pub mod waiting;
 
-pub(crate) use self::stats::{DECK_EXHAUSTED, DECK_HELD, DECK_OUT_OF_STOCK};
+pub(crate) use self::{
+    ledger_stats::LAG_MAX,
+    stats::{DECK_EXHAUSTED, DECK_HELD, DECK_OUT_OF_STOCK},
+};

@@ -8,17 +8,12 @@ use tokio::{
     sync::{oneshot, watch},
     time::sleep,
 };
-use tonic::{
-    body::Body,
-    codegen::http::Response,
-    service::{LayerExt as _, Routes},
-};
+use tonic::Status;
 use tonic_health::server::HealthReporter;
-use tower::util::MapResponseLayer;
 use tracing::info;
 
 use super::{
-    access::{Access, Guarded, Reflection, Senders, layer::AccessLayer},
+    access::{Access, Guarded, Reflection, Senders, gate::Gate},
     alerts,
     backup::Admin,
     campaigns::Campaigns,
@@ -29,8 +24,9 @@ use super::{
     ledger::Ledger,
     local::Local,
     lottery::Lottery,
+    presence::Presence,
     readiness::Readiness,
-    unread::legible,
+    services::{self, Services},
 };
 use crate::{
     injector::Injector,
@@ -141,14 +137,17 @@ pub async fn serve(
     let (stopping, draining) = watch::channel(false);
     let store = Arc::clone(injector.store());
     let access = settings.access.clone();
-    let gate = AccessLayer::new(&settings.access, settings.reflection);
+    let gate = Gate::new(&settings.access, settings.reflection);
     let reader = ledger.as_ref().map(|ledger| Arc::clone(&ledger.reader));
-    let desk = Arc::new(Desk::new(injector, reader.clone()));
+    let port = listener.local_addr().ok().map(|address| address.port());
+    let presence = Presence::new(&store, settings.readiness.clone(), port);
+    let desk = Arc::new(Desk::new(injector, reader.clone(), presence));
     let senders = Arc::new(Senders::new(store.clone(), reader));
     let behind = (Arc::clone(&desk), senders);
-    let routes = routes(behind, (ledger, draining), reporter, settings.reflection)?;
-    let routes = Routes::from(routes.into_axum_router().layer(gate));
-    settings.local.open(&routes, &access);
+    let leaving = draining.clone();
+    let (reflection, ledger) = (settings.reflection, (ledger, draining));
+    let services = services(behind, gate, ledger, reporter, reflection)?;
+    settings.local.open(&services, &access);
     let local = settings.local.clone();
     let (stop, stopped) = oneshot::channel::<()>();
     let ending = async {
@@ -174,7 +173,7 @@ pub async fn serve(
         stopped.await.ok(); // an error means that the other half is gone: stop as well
     };
     let bounds = Bounds::of(&settings);
-    let services = (routes, Some(store.clone()));
+    let services = (services, Some(store.clone()));
     let wire = (settings.tls, settings.tracer);
     let serving = async {
         tokio::select! {
@@ -183,17 +182,18 @@ pub async fn serve(
             () = alerts::watch(&desk) => {}
         }
     };
-    tokio::join!(ending, serving);
+    tokio::join!(ending, serving, desk.presence().keep(leaving));
     local.close();
     Ok(())
 }
 
-fn routes(
+fn services(
     (desk, senders): (Arc<Desk>, Arc<Senders>),
+    gate: Gate,
     (ledger, draining): (Option<SettledLedger>, watch::Receiver<bool>),
     reporter: HealthReporter,
     reflection: Reflection,
-) -> Result<Routes, ServeError> {
+) -> Result<Services, ServeError> {
     let lottery = Guarded::new(Lottery::new(desk.clone()), &senders);
     let lottery = LotteryServiceServer::new(lottery).max_decoding_message_size(CALLER_BYTES_MAX);
     let envelopes = Guarded::new(Envelopes::new(desk.clone()), &senders);
@@ -215,20 +215,18 @@ fn routes(
             .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
     let health = tonic_health::server::HealthService::from_health_reporter(reporter);
-    let caller = MapResponseLayer::new(|answer: Response<Body>| legible(answer, CALLER_BYTES_MAX));
-    let sender = MapResponseLayer::new(|answer: Response<Body>| legible(answer, SENDER_BYTES_MAX));
-    let operator =
-        MapResponseLayer::new(|answer: Response<Body>| legible(answer, OPERATOR_BYTES_MAX));
-    let routes = Routes::new(caller.clone().named_layer(lottery))
-        .add_service(caller.clone().named_layer(ledger))
-        .add_service(caller.named_layer(admin))
-        .add_service(sender.named_layer(envelopes))
-        .add_service(operator.named_layer(campaigns))
-        .add_service(tonic_health::pb::health_server::HealthServer::new(health));
-    Ok(match reflection {
-        Reflection::Off => routes,
-        Reflection::On | Reflection::Admin => routes
-            .add_service(reflected().build_v1()?)
-            .add_service(reflected().build_v1alpha()?),
-    })
+    let services = services::Builder::new(Some(gate), || Status::unimplemented(""))
+        .add_bounded(lottery, CALLER_BYTES_MAX)
+        .add_bounded(ledger, CALLER_BYTES_MAX)
+        .add_bounded(admin, CALLER_BYTES_MAX)
+        .add_bounded(envelopes, SENDER_BYTES_MAX)
+        .add_bounded(campaigns, OPERATOR_BYTES_MAX)
+        .add(tonic_health::pb::health_server::HealthServer::new(health));
+    let services = match reflection {
+        Reflection::Off => services,
+        Reflection::On | Reflection::Admin => services
+            .add(reflected().build_v1()?)
+            .add(reflected().build_v1alpha()?),
+    };
+    Ok(services.build())
 }

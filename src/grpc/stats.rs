@@ -18,11 +18,11 @@ use super::{
 use crate::{
     model::{
         CampaignId, PrizeNo,
-        convert::{moment_to_proto, money_to_proto},
+        convert::{duration_to_proto, moment_to_proto, money_to_proto},
     },
     proto,
     store::{
-        EnvelopeSums, EnvelopeTotals, Stats, Store, WindowView,
+        EnvelopeSums, EnvelopeTotals, LaneKind, LaneUse, Stats, Store, WindowView,
         fill::DeckStop,
         view::{DeckStats, PrizeStats},
     },
@@ -41,6 +41,7 @@ pub(super) async fn get_stats(
         if message.campaign_id.is_empty() {
             let mut stats = envelope_stats(store).await?;
             stats.ledger = Some(ledger_stats(store).await?);
+            stats.replicas = desk.presence().replicas().await;
             return Ok(stats);
         }
         let id = request::campaign(&message.campaign_id)?;
@@ -88,8 +89,25 @@ async fn envelope_stats(store: &dyn Store) -> crate::store::Result<proto::GetSta
         halted: views::halted(store.troubles()),
         ledger_heads: heads.into_iter().map(views::ledger_id).collect(),
         test_clock: store.info().test_clock,
+        lanes: store.lanes().into_iter().map(lane_stats).collect(),
         ..proto::GetStatsResponse::default()
     })
+}
+
+fn lane_stats(lanes: LaneUse) -> proto::LaneStats {
+    let kind = match lanes.kind {
+        LaneKind::Draws => proto::LaneKind::Draws,
+        LaneKind::Grabs => proto::LaneKind::Grabs,
+        LaneKind::NewEnvelopes => proto::LaneKind::NewEnvelopes,
+        LaneKind::LimitChecks => proto::LaneKind::LimitChecks,
+        LaneKind::Writes => proto::LaneKind::Writes,
+    };
+    proto::LaneStats {
+        kind: kind.into(),
+        lanes: u32::try_from(lanes.lanes).unwrap_or(u32::MAX),
+        waiting_calls: lanes.waiting as u64,
+        longest_batch: lanes.busy.map(duration_to_proto),
+    }
 }
 
 fn response(
@@ -129,6 +147,8 @@ fn response(
         minutes: rates.minutes(stats),
         rate: rates.lately(stats),
         late_hours: 0,
+        replicas: Vec::new(),
+        lanes: Vec::new(),
     }
 }
 

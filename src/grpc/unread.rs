@@ -1,6 +1,7 @@
-//! Requests that do not reach a method: too large, or not the method's message. tonic refuses them
-//! by itself, with codes that many clients retry and without our error details, so this file
-//! replaces their statuses.
+//! Requests that do not reach a method: too large, compressed in a way that nobody here reads, not
+//! the method's message, or for a method that does not exist. tonic refuses them by itself, with
+//! codes that many clients retry and without our error details, so this file replaces their
+//! statuses.
 
 use tonic::{Code, Status, body::Body, codegen::http::Response};
 
@@ -10,37 +11,30 @@ use crate::model::Problem;
 /// Where gRPC carries the details of a status: one that has them is ours.
 const DETAILS_HEADER: &str = "grpc-status-details-bin";
 
-/// The answer as it is, or a refusal with its reason if the request could not be read.
-/// `bytes_max` is the size that a request may have.
+/// The answer as it is, or a status of ours with a reason if the request could not be read, or if
+/// nobody here implements what was asked for: an unknown method, a compression. `bytes_max` is the
+/// size that a request may have, if the service has a bound of its own.
 ///
-/// Only an answer that is nothing but an error has its status in the headers, so all others pass
-/// after one look.
-pub(super) fn legible(answer: Response<Body>, bytes_max: usize) -> Response<Body> {
+/// Only an answer that is nothing but an error has its status in the headers.
+pub(super) fn legible(answer: Response<Body>, bytes_max: Option<usize>) -> Response<Body> {
     if answer.headers().contains_key(DETAILS_HEADER) {
         return answer;
     }
-    let refusal = Status::from_header_map(answer.headers())
-        .as_ref()
-        .and_then(|given| refusal(given, bytes_max));
-    refusal.map_or(answer, Status::into_http)
-}
-
-/// The answer as it is, or with a reason if nobody here implements what was asked for: an unknown
-/// method, a compression.
-pub(super) fn legible_to_all(answer: Response<Body>) -> Response<Body> {
-    if answer.headers().contains_key(DETAILS_HEADER) {
+    let Some(given) = Status::from_header_map(answer.headers()) else {
         return answer;
-    }
-    match Status::from_header_map(answer.headers()) {
-        Some(given) if given.code() == Code::Unimplemented => {
+    };
+    let instead = match (given.code(), bytes_max) {
+        (Code::Unimplemented, _) => {
             let mut message = given.message().to_owned();
             if message.contains("compressed") {
                 message.push_str(": send it uncompressed");
             }
-            status(&CallError::Unimplemented(message), "").into_http()
+            Some(status(&CallError::Unimplemented(message), ""))
         }
-        _ => answer,
-    }
+        (_, Some(bytes_max)) => refusal(&given, bytes_max),
+        (_, None) => None,
+    };
+    instead.map_or(answer, Status::into_http)
 }
 
 /// What to say instead of what tonic says, if it is about reading the request.
@@ -66,7 +60,7 @@ mod tests {
     use super::*;
 
     fn status_of(answer: Response<Body>) -> Option<Status> {
-        let answer = legible(answer, 64 * 1024);
+        let answer = legible(answer, Some(64 * 1024));
         Status::from_header_map(answer.headers())
     }
 
@@ -94,7 +88,7 @@ mod tests {
             ("no gzip here", "no gzip here"),
             ("compressed with `gzip`", "`gzip`: send it uncompressed"),
         ] {
-            let answer = legible_to_all(Status::unimplemented(given).into_http());
+            let answer = legible(Status::unimplemented(given).into_http(), None);
             let status = Status::from_header_map(answer.headers()).unwrap();
             assert_eq!(status.code(), Code::Unimplemented);
             assert!(status.message().contains(word), "{status:?}");
@@ -106,8 +100,9 @@ mod tests {
     #[test]
     fn all_other_answers_pass() {
         assert!(status_of(Response::new(Body::empty())).is_none());
-        let unimplemented = status_of(Status::unimplemented("gzip").into_http()).unwrap();
-        assert_eq!(unimplemented.code(), Code::Unimplemented);
+        let unbounded = legible(Status::internal("its own").into_http(), None);
+        let unbounded = Status::from_header_map(unbounded.headers()).unwrap();
+        assert_eq!(unbounded.message(), "its own");
         let ours = status(&CallError::Broken(crate::store::Executed::Unknown), "r");
         let status = status_of(ours.into_http()).unwrap();
         assert_eq!(status.code(), Code::Internal);

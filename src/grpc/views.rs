@@ -17,14 +17,21 @@ use crate::{
     },
 };
 
-/// A draw's answer.
-pub(super) fn draw(answer: &DrawAnswer, durability: Durability) -> proto::DrawResponse {
+/// A draw's answer, with the texts of its codes by result: none if the caller may not read them.
+pub(super) fn draw(
+    answer: &DrawAnswer,
+    durability: Durability,
+    codes: Vec<Option<String>>,
+) -> proto::DrawResponse {
     let results = answer.entry.results.iter();
+    let results = results.map(|result| draw_result(*result, &answer.campaign, answer.ledger));
+    let mut results: Vec<_> = results.collect();
+    for (result, code) in results.iter_mut().zip(codes) {
+        result.code = code.unwrap_or_default();
+    }
     proto::DrawResponse {
         request_id: answer.entry.request.as_str().into(),
-        results: results
-            .map(|result| draw_result(*result, &answer.campaign, answer.ledger))
-            .collect(),
+        results,
         draw_time: Some(moment_to_proto(answer.at)),
         replayed: answer.replayed,
         durability: self::durability(durability).into(),
@@ -68,7 +75,7 @@ pub(super) fn draw_result(
             pool,
             unit,
             release,
-            code: _, // its text is for those who may read codes: see `codes`
+            code: _, // its text is added for those who may read codes
             guarantee,
         } => {
             let guarantee = guarantee.and_then(|it| campaign.guarantee(pool, it));

@@ -4,20 +4,19 @@
 
 use std::time::Duration;
 
-use axum::response::Response;
 use tokio::{net::TcpListener, sync::oneshot, time::timeout};
-use tonic::{Code, Status, service::Routes};
+use tonic::Status;
 use tonic_health::{
     ServingStatus,
     pb::health_server::HealthServer,
     server::{HealthReporter, HealthService},
 };
-use tower::util::MapResponseLayer;
 
 use super::{
     connections::{self, Bounds},
     health::NAMES,
     server::Settings,
+    services,
     status::{CallError, status},
 };
 use crate::store::{Executed, StoreError};
@@ -26,6 +25,7 @@ use crate::store::{Executed, StoreError};
 const LIVENESS: &str = "liveness";
 /// How long answers that have begun may take once the store is there.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
+
 /// Answers on `listener` until `ready` has a value; then asks clients to connect again.
 pub async fn serve_until<T>(
     listener: TcpListener,
@@ -41,11 +41,10 @@ pub async fn serve_until<T>(
     reporter.set_service_status(LIVENESS, status).await;
     let health = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));
     let (stop, stopped) = oneshot::channel::<()>();
-    let routes = Routes::new(health).into_axum_router();
-    let routes = Routes::from(routes.layer(MapResponseLayer::new(not_ready)));
+    let services = services::Builder::new(None, not_ready).add(health).build();
     let wire = (settings.tls.clone(), settings.tracer.clone());
     let bounds = Bounds::of(settings);
-    let serving = connections::serve(listener, (routes, None), wire, bounds, async {
+    let serving = connections::serve(listener, (services, None), wire, bounds, async {
         stopped.await.ok(); // an error means that the other half is gone: stop as well
     });
     let (mut serving, ready) = (std::pin::pin!(serving), std::pin::pin!(ready));
@@ -62,15 +61,11 @@ pub async fn serve_until<T>(
     value
 }
 
-/// The answer of health as it is; of any other service that it is not ready.
-fn not_ready(answer: Response) -> Response {
-    let given = Status::from_header_map(answer.headers());
-    if given.is_none_or(|given| given.code() != Code::Unimplemented) {
-        return answer;
-    }
+/// The status of calls of all services but health.
+fn not_ready() -> Status {
     let waits = StoreError::Unavailable {
         executed: Executed::No,
         detail: "the service waits for its store".into(),
     };
-    status(&CallError::from(waits), "").into_http()
+    status(&CallError::from(waits), "")
 }

@@ -18,11 +18,18 @@ const FILLS_MAX: usize = 1000;
 
 impl Injector {
     /// Draws; fills the pools that the draw needs, and draws again, until it is done or refused.
-    pub async fn draw(self: &Arc<Self>, mut command: DrawCommand) -> Result<DrawAnswer> {
+    pub fn draw(
+        self: &Arc<Self>,
+        mut command: DrawCommand,
+    ) -> impl Future<Output = Result<DrawAnswer>> + Send {
         self.chances.add(&mut command);
+        self.draw_filling(Arc::new(command))
+    }
+
+    async fn draw_filling(self: &Arc<Self>, mut command: Arc<DrawCommand>) -> Result<DrawAnswer> {
         let mut last = None;
         for _ in 0..FILLS_MAX {
-            match self.store.draw(command.clone()).await? {
+            match self.store.draw(Arc::clone(&command)).await? {
                 Drawn::Done(answer) => {
                     if !answer.running_low.is_empty() {
                         self.go_ahead(&command.campaign, &answer);
@@ -30,7 +37,9 @@ impl Injector {
                     return Ok(answer);
                 }
                 // Boxed, as it is rare: else every draw's future has room for it.
-                Drawn::NeedChance => Box::pin(self.add_chance(&mut command)).await?,
+                Drawn::NeedChance => {
+                    Box::pin(self.add_chance(Arc::make_mut(&mut command))).await?;
+                }
                 Drawn::NeedFill(needs) => {
                     for need in needs {
                         // Boxed, as it is rare: else every draw's future has room for it.

@@ -185,7 +185,7 @@ impl Settler {
     }
 
     fn note_lag(&mut self, oldest: Moment) {
-        let lag = self.carrier.store().clock_hint().since(oldest);
+        let lag = self.carrier.store().passed_since(oldest);
         STORE.settle_lag_s.set(lag.as_secs_f64());
         if lag > LAG_SHOWN && self.said_lag.is_due() {
             let lag_s = lag.as_secs();

@@ -14,6 +14,11 @@ pub trait Clock: Send + Sync {
 
     /// This is not the real time: everything that shows it is marked TEST.
     fn is_test(&self) -> bool;
+
+    /// How many times as fast as the machine's clock it runs.
+    fn speed(&self) -> u32 {
+        1
+    }
 }
 
 /// The machine's clock.
@@ -33,36 +38,61 @@ impl Clock for SystemClock {
     }
 }
 
-/// The machine's clock, shifted: it runs, from another moment on.
+/// A clock that runs from another moment on, as fast as the machine's clock or faster.
 #[derive(Debug)]
 pub struct ShiftedClock {
-    shift_micros: AtomicI64,
+    /// What the machine's clock showed at the start.
+    began: Moment,
+    speed: u32,
+    /// What this clock showed then, and by how much it was moved since.
+    start_micros: AtomicI64,
 }
 
 impl ShiftedClock {
     /// A clock that shows `start` now.
     pub fn starting_at(start: Moment) -> Self {
-        let shift = start.as_micros() - SystemClock.now().as_micros();
+        Self::running(start, SystemClock.now(), 1)
+    }
+
+    /// The same clock, `speed` times as fast as the machine's from its start on.
+    #[must_use]
+    pub fn at_speed(self, speed: u32) -> Self {
+        Self { speed, ..self }
+    }
+
+    fn running(start: Moment, began: Moment, speed: u32) -> Self {
         Self {
-            shift_micros: AtomicI64::new(shift),
+            began,
+            speed,
+            start_micros: AtomicI64::new(start.as_micros()),
         }
     }
 
     /// Moves it forward.
     pub fn advance(&self, by: Duration) {
         let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
-        self.shift_micros.fetch_add(micros, Ordering::Relaxed);
+        self.start_micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    /// What it shows when the machine's clock shows `real`.
+    fn at(&self, real: Moment) -> Moment {
+        let passed = real.as_micros().saturating_sub(self.began.as_micros());
+        let start = self.start_micros.load(Ordering::Relaxed);
+        Moment::from_micros(start.saturating_add(passed.saturating_mul(self.speed.into())))
     }
 }
 
 impl Clock for ShiftedClock {
     fn now(&self) -> Moment {
-        let shift = self.shift_micros.load(Ordering::Relaxed);
-        Moment::from_micros(SystemClock.now().as_micros().saturating_add(shift))
+        self.at(SystemClock.now())
     }
 
     fn is_test(&self) -> bool {
         true
+    }
+
+    fn speed(&self) -> u32 {
+        self.speed
     }
 }
 
@@ -99,5 +129,24 @@ impl Clock for ManualClock {
 
     fn is_test(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shifted_clock_is_as_many_times_as_fast_as_the_machine_s() {
+        let (start, began) = (Moment::from_micros(5_000_000), Moment::from_micros(70));
+        for speed in [1, 360] {
+            let clock = ShiftedClock::running(start, began, speed);
+            assert_eq!(clock.at(began), start);
+            let later = clock.at(began + Duration::from_secs(2));
+            assert_eq!(later, start + Duration::from_secs(2) * speed);
+            clock.advance(Duration::from_secs(7));
+            assert_eq!(clock.at(began), start + Duration::from_secs(7));
+            assert_eq!(clock.speed(), speed);
+        }
     }
 }

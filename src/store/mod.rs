@@ -21,6 +21,7 @@ pub mod envelope;
 pub mod error;
 pub mod fill;
 pub mod hold;
+pub mod lane;
 pub mod last_windows;
 pub mod listing;
 pub mod memory;
@@ -29,6 +30,7 @@ pub mod partition;
 pub mod proposal;
 pub mod redis;
 pub mod removal;
+pub mod replica;
 mod rules;
 pub mod settling;
 pub mod sqlite;
@@ -51,6 +53,7 @@ pub use fill::{
     AdjustCommand, DealCommand, DueCampaign, FillCommand, Filled, FreezeCommand, Step, Sweep, Swept,
 };
 pub use hold::{BlockedUser, BlockedUsers, Hold, HoldNote, Holds};
+pub use lane::{LaneKind, LaneUse};
 pub use listing::{CampaignPage, Unread};
 pub use operation::{Approved, Author, Operation};
 pub use partition::{PartitionState, Trouble};
@@ -59,6 +62,7 @@ pub use proposal::{
     ProposalStore, Proposals, ProposeCommand, Proposed, ProposedAct, RejectCommand,
 };
 pub use removal::{ClosedCampaign, RemovalFence, RemovalStore};
+pub use replica::{REPLICA_INTERVAL, REPLICA_KEPT, Replica, ReplicaState, ReplicaView};
 pub use settling::{Backlog, BacklogBound, Memory, SettleStore, SettledUpTo, Unsettled};
 pub use view::{CampaignView, Filling, Lifecycle, Stats, UserDetails, UserView, WindowView};
 
@@ -94,6 +98,8 @@ pub struct StoreInfo {
     pub durability: Durability,
     /// Its clock is not the real time.
     pub test_clock: bool,
+    /// How many times as fast as real time its clock runs: 1, unless a test asks for more.
+    pub clock_speed: u32,
     /// Parts of the store, each with a ledger of its own.
     pub partitions: u32,
 }
@@ -126,6 +132,16 @@ pub trait Store: EnvelopeStore + SettleStore + RemovalStore + CodeStore + Propos
 
     /// An estimate of the store's clock that costs nothing.
     fn clock_hint(&self) -> Moment;
+
+    /// An estimate of the store's clock after this much real time.
+    fn clock_hint_in(&self, time: Duration) -> Moment {
+        self.clock_hint() + time * self.info().clock_speed
+    }
+
+    /// An estimate of the real time that has passed since a moment of the store's clock.
+    fn passed_since(&self, moment: Moment) -> Duration {
+        self.clock_hint().since(moment) / self.info().clock_speed
+    }
 
     /// The store's clock; fails while the store cannot do its work, so it is also the probe of its
     /// health.
@@ -167,9 +183,30 @@ pub trait Store: EnvelopeStore + SettleStore + RemovalStore + CodeStore + Propos
         false
     }
 
+    /// How busy the lanes of this service are; empty if it has none.
+    fn lanes(&self) -> Vec<LaneUse> {
+        Vec::new()
+    }
+
+    /// Announces a replica of the service to those that list replicas, under an id of its own; the
+    /// time of the store's server. A store within its process has no other replicas and no server.
+    async fn announce(&self, _id: &str, _replica: &Replica) -> Result<Option<Moment>> {
+        Ok(None)
+    }
+
+    /// Takes a replica that stops off the list.
+    async fn retire(&self, _id: &str) -> Result<()> {
+        Ok(())
+    }
+
+    /// The replicas that were announced in the last [`REPLICA_KEPT`].
+    async fn replicas(&self) -> Result<Vec<ReplicaView>> {
+        Ok(Vec::new())
+    }
+
     /// Draws, as "what a draw does, exactly" says: replay, campaign state, limits, units, record,
     /// memory, ledger.
-    async fn draw(&self, command: DrawCommand) -> Result<Drawn>;
+    async fn draw(&self, command: Arc<DrawCommand>) -> Result<Drawn>;
 
     /// Grants a user bonus draws: replay, campaign state, limit, record, memory, ledger.
     async fn grant_bonus(&self, command: BonusCommand) -> Result<BonusAnswer>;

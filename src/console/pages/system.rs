@@ -5,13 +5,13 @@ use jiff::{Timestamp, tz::TimeZone};
 use maud::{Markup, html};
 use tokio::task::JoinSet;
 
-use super::{definition, overview::seconds, rows, troubles};
+use super::{definition, overview::seconds, partitions, replicas, rows, troubles};
 use crate::{
     console::{
         About, Shared, StoreKind,
         i18n::Language,
         layout::Place,
-        ui::{self, number},
+        ui::{self, Column, number},
         visit::{Contents, Visit},
     },
     grpc::readiness::Phase,
@@ -19,7 +19,7 @@ use crate::{
     model::convert::times::from_wire,
     proto::{
         CampaignState, EnvelopeSums, GetScheduleRequest, GetStatsRequest, GetStatsResponse,
-        LedgerStats, ListCampaignsRequest,
+        LaneStats, LedgerStats, ListCampaignsRequest, ReplicaState,
     },
     store::Durability,
 };
@@ -86,14 +86,11 @@ pub(in crate::console) async fn page(State(console): State<Shared>, visit: Visit
 fn phase(visit: &Visit, phase: &Phase) -> Markup {
     let lang = visit.language;
     match phase {
-        Phase::Ready => html! { span.badge.state-running { (lang.t("system.ready")) } },
-        Phase::Impaired(which) => html! {
-            span.badge.state-running { (lang.t("system.ready")) } " "
-            span.badge.state-paused { (lang.t("system.impaired")) } " " span lang="en" { (which) }
-        },
+        Phase::Ready => replicas::state(lang, ReplicaState::Ready, ""),
+        Phase::Impaired(which) => replicas::state(lang, ReplicaState::Impaired, which),
         Phase::Starting | Phase::Waiting(_) | Phase::Stopping => html! { (lang.t("away.title")) },
         Phase::NotReady(cause) => html! {
-            span.badge.state-paused { (lang.t("system.not-ready")) } " " span lang="en" { (cause) }
+            (replicas::state(lang, ReplicaState::NotReady, cause))
             p.hint { (lang.t("system.recover")) " " code { "tombola recover" } }
         },
     }
@@ -208,9 +205,44 @@ fn store(visit: &Visit, stats: &GetStatsResponse) -> Markup {
         @if stats.test_clock {
             (ui::notice("warn", &html! { (lang.t("system.test-clock")) }))
         }
+        (replicas::shown(lang, &stats.replicas))
+        (lanes(lang, &stats.lanes))
         @if let Some(ledger) = &stats.ledger { (ledger_of(visit, ledger, stats)) }
         (envelopes(visit, &stats.envelopes))
     }
+}
+
+/// Calls of this service that wait, and batches that are at the store.
+fn lanes(lang: Language, lanes: &[LaneStats]) -> Markup {
+    let name = lang.t("system.lanes");
+    let columns = [
+        Column::Text(lang.t("system.lane-calls")),
+        Column::Number(lang.t("system.lane-count")),
+        Column::Number(lang.t("system.lane-waiting")),
+        Column::Number(lang.t("system.lane-longest")),
+    ];
+    html! {
+        section.card {
+            h2 { (name) }
+            (ui::table(name, &columns, &html! { @for lane in lanes { tr {
+                th scope="row" {
+                    (ui::named(lang, "lane", "LANE_KIND_", lane.kind().as_str_name()))
+                }
+                td.n { (lane.lanes) }
+                td.n { (number(lane.waiting_calls)) }
+                td.n { @match &lane.longest_batch {
+                    Some(longest) => { (milliseconds(longest)) " ms" }
+                    None => { "–" }
+                } }
+            } } }))
+            p.hint { (lang.t("system.lanes-hint")) }
+        }
+    }
+}
+
+fn milliseconds(span: &prost_types::Duration) -> String {
+    let seconds = span.seconds as f64 + f64::from(span.nanos) / 1e9;
+    format!("{:.1}", seconds * 1e3)
 }
 
 fn ledger_of(visit: &Visit, ledger: &LedgerStats, stats: &GetStatsResponse) -> Markup {
@@ -243,18 +275,7 @@ fn ledger_of(visit: &Visit, ledger: &LedgerStats, stats: &GetStatsResponse) -> M
                     @if !stats.test_clock { " · " (skew(visit, stats)) } }
             }
             @if !ledger.settled { p.hint { (lang.t("ledger.absent")) } }
-            details {
-                summary { (lang.t("system.partitions")) }
-                (ui::scroll(lang.t("system.partitions"), &html! { table {
-                    thead { tr {
-                        th.n scope="col" { (lang.t("system.partition")) }
-                        th.n scope="col" { (lang.t("system.entries")) }
-                    } }
-                    tbody { @for head in &stats.ledger_heads { tr {
-                        td.n { (head.partition) } td.n { (number(head.sequence)) }
-                    } } }
-                } }))
-            }
+            (partitions::shown(lang, ledger, stats))
         }
     }
 }

@@ -21,7 +21,7 @@ pub(super) enum Credential {
     Certificate(CertificateName),
 }
 
-/// Who makes a call. The layer puts it into every request.
+/// Who makes a call. It is in the extensions of every request that passed the gate.
 #[derive(Clone, Debug)]
 pub(in crate::grpc) struct Caller(Option<Known>);
 
@@ -84,7 +84,7 @@ impl Caller {
         }))
     }
 
-    /// Who makes a request. One that did not pass the layer is made by nobody.
+    /// Who makes a request. One that did not pass the gate is made by nobody.
     pub(in crate::grpc) fn of<T>(request: &Request<T>) -> Result<Self, Denial> {
         let caller = request.extensions().get::<Self>();
         caller.cloned().ok_or(Denial::Missing)

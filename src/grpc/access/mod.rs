@@ -1,6 +1,6 @@
 //! Who may do what: identities by tokens and certificates, and their permissions.
 //!
-//! Every call passes two gates. The [`layer`] learns who calls from headers and the connection,
+//! Every call passes two gates. The [`gate`] learns who calls from headers and the connection,
 //! bounds the rate, and refuses who has the permission of the RPC nowhere. The [`guard`] then
 //! learns from the message what the call is about. It is generated for all services, so a handler
 //! never sees a request that was not admitted. What each RPC needs stands in [`table`] alone; what
@@ -14,9 +14,9 @@ mod credentials;
 mod denial;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
+pub(super) mod gate;
 mod guard;
 mod jwt;
-pub(super) mod layer;
 mod permission;
 mod policed;
 pub mod policy;

@@ -205,7 +205,8 @@ impl Policed {
         let issuer = issuer.ok_or(Denial::Invalid(
             "no issuer of the access file has signed it",
         ))?;
-        let verified = Arc::new(issuer.verify(token, now).await?);
+        // Boxed, as it is rare: else every call's future has room for it.
+        let verified = Arc::new(Box::pin(issuer.verify(token, now)).await?);
         let mut kept = lock(&self.verified);
         if kept.len() >= VERIFIED_MAX {
             kept.retain(|_, kept| kept.is_current() && now.as_seconds() < kept.until_s);

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use crate::{
         chance::MasterKey,
-        grpc::stats::get_stats,
+        grpc::{presence::Presence, stats::get_stats},
         injector::Injector,
         model::{
             Campaign, OperatorId, RequestId, UserId, convert::campaign_from_proto, file,
@@ -208,7 +208,8 @@ pools: [{id: hourly, schedule: {daily: [{from: '02:00', to: '04:00', perHour: {c
         let store = MemoryStore::new(Arc::<ManualClock>::clone(&clock), Duration::from_secs(60));
         let key = MasterKey::from_bytes([7; 32]);
         let injector = Arc::new(Injector::new(Arc::new(store), key, Duration::ZERO));
-        (Desk::new(injector, None), clock)
+        let presence = Presence::unseen(injector.store());
+        (Desk::new(injector, None, presence), clock)
     }
 
     fn parsed(yaml: &str) -> Campaign {

@@ -3,10 +3,10 @@
 
 use std::{
     convert::Infallible,
-    future::{self, poll_fn},
+    future,
     pin::{Pin, pin},
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
     time::Instant,
 };
 
@@ -15,9 +15,10 @@ use hyper::{
     body::{Body as _, Bytes, Frame, Incoming, SizeHint},
 };
 use tokio::{sync::OwnedSemaphorePermit, time::timeout_at};
-use tonic::{Status, body::Body, codegen::Service as _, service::Routes};
+use tonic::{Status, body::Body};
 
 use super::{
+    door::Waiting,
     observed::Observed,
     overload,
     peer::{Call, Held, Peer},
@@ -26,8 +27,8 @@ use crate::{
     grpc::{
         access::{Rpc, table},
         arrival::Arrival,
+        services::Services,
         status::{CallError, status},
-        unread::legible_to_all,
     },
     metrics::SHED,
     model::Problem,
@@ -82,33 +83,48 @@ impl Kind {
             is_act: is_operators && !is_read,
         }
     }
+
+    /// Whether its call is refused if too many arrive.
+    fn is_bounded(self) -> bool {
+        self.is_ours && !self.is_operators
+    }
 }
 
 /// The answer of a call, in time. It is small: hyper moves it and keeps a task for each.
 pub(super) type Answering =
     Pin<Box<dyn Future<Output = Result<Response<Answer>, Infallible>> + Send>>;
 
+/// A call that has arrived.
+struct Arrived {
+    request: Request<Incoming>,
+    kind: Kind,
+    at: Instant,
+    observed: Observed,
+    waiting: Waiting,
+}
+
 /// Answers a call of a connection. Its time begins now, not when the future is polled first.
-pub(super) fn answer(peer: &Arc<Peer>, routes: &Routes, request: Request<Incoming>) -> Answering {
-    let arrived = Instant::now();
+pub(super) fn answer(
+    peer: &Arc<Peer>,
+    services: &Services,
+    request: Request<Incoming>,
+) -> Answering {
+    let at = Instant::now();
     let path = request.uri().path();
     let kind = Kind::of(path);
-    let observed = Observed::begin(path, arrived);
+    let observed = Observed::begin(path, at);
     let observed = observed.traced(peer.tracer(), &request, kind.is_ours);
-    let is_bounded = kind.is_ours && !kind.is_operators;
-    if is_bounded && peer.door().is_closed(arrived) {
+    if kind.is_bounded() && peer.door().is_closed(at) {
         return Box::pin(future::ready(Ok(refused(peer, observed))));
     }
-    let waiting = peer.door().arrive();
-    let (peer, routes) = (Arc::clone(peer), routes.clone());
-    Box::pin(async move {
-        if !waiting.enter(arrived) && is_bounded {
-            return Ok(refused(&peer, observed));
-        }
-        let answered = pin!(answer_unobserved(peer, routes, request, (kind, arrived)));
-        let answer = trace::within(observed.scope(), answered).await?;
-        Ok(Answer::observe(answer, observed))
-    })
+    let arrived = Arrived {
+        request,
+        kind,
+        at,
+        observed,
+        waiting: peer.door().arrive(),
+    };
+    Box::pin(begin(Arc::clone(peer), services.clone(), arrived))
 }
 
 /// Refuses a call before anyone has looked at it.
@@ -124,33 +140,49 @@ fn refused(peer: &Arc<Peer>, mut observed: Observed) -> Response<Answer> {
     })
 }
 
-async fn answer_unobserved(
+/// Begins a call. What is in this future is kept for every open call, so it is little: what is
+/// large is in boxes. An `async fn` would keep its arguments twice.
+fn begin(
     peer: Arc<Peer>,
-    mut routes: Routes,
-    mut request: Request<Incoming>,
-    (kind, arrived): (Kind, Instant),
-) -> Result<Response<Answer>, Infallible> {
-    let call = peer.begin();
-    let arrival = Arrival::of(request.headers(), arrived, kind.is_operators);
-    if let Some(refusal) = refusal(&peer, kind, &arrival, request.headers()) {
-        return Ok(ready_answer(call, None, refusal.into_http()).await);
-    }
-    let turn = match kind.is_large {
-        true => match turn(&peer, &arrival).await {
+    services: Services,
+    arrived: Arrived,
+) -> impl Future<Output = Result<Response<Answer>, Infallible>> + Send {
+    let Arrived {
+        mut request,
+        kind,
+        at,
+        observed,
+        waiting,
+    } = arrived;
+    async move {
+        if !waiting.enter(at) && kind.is_bounded() {
+            return Ok(refused(&peer, observed));
+        }
+        let call = peer.begin();
+        let arrival = Arrival::of(request.headers(), at, kind.is_operators);
+        let turn = match refusal(&peer, kind, &arrival, request.headers()) {
+            Some(refusal) => Err(refusal),
+            None if kind.is_large => Box::pin(turn(&peer, &arrival)).await,
+            None => Ok(None),
+        };
+        let turn = match turn {
             Ok(turn) => turn,
-            Err(late) => return Ok(ready_answer(call, None, late.into_http()).await),
-        },
-        false => None,
-    };
-    request.extensions_mut().insert(arrival);
-    let answer = routes.call(request.map(Body::new)).await?;
-    let answer = ready_answer(call, turn, legible_to_all(answer)).await;
-    if kind.is_read && peer.is_full() {
-        drop(answer);
-        let refusal = status(&CallError::Unread, "");
-        return Ok(ready_answer(peer.begin(), None, refusal.into_http()).await);
+            Err(refusal) => {
+                let answer = ready_answer(call, None, refusal.into_http());
+                return Ok(Answer::observe(answer, observed));
+            }
+        };
+        request.extensions_mut().insert(arrival);
+        let answered = pin!(services.call(request.map(Body::new)));
+        let answer = trace::within(observed.scope(), answered).await;
+        let mut answer = ready_answer(call, turn, answer);
+        if kind.is_read && peer.is_full() {
+            drop(answer);
+            let refusal = status(&CallError::Unread, "");
+            answer = ready_answer(peer.begin(), None, refusal.into_http());
+        }
+        Ok(Answer::observe(answer, observed))
     }
-    Ok(answer)
 }
 
 /// Waits for a call's turn, for as long as its caller does.
@@ -186,7 +218,7 @@ fn refusal(peer: &Peer, kind: Kind, arrival: &Arrival, headers: &HeaderMap) -> O
 
 /// An answer whose first message, if it is there already, is encoded and counted. A unary answer is
 /// one message.
-async fn ready_answer(
+fn ready_answer(
     call: Call,
     mut turn: Option<OwnedSemaphorePermit>,
     answer: Response<Body>,
@@ -194,9 +226,9 @@ async fn ready_answer(
     let (head, mut body) = answer.into_parts();
     let (mut ready, mut second) = (None, None);
     if !body.is_end_stream() {
-        let first = next_frame(&mut body).await;
+        let first = next_frame(&mut body);
         if is_copied(&first) {
-            second = next_frame(&mut body).await.flatten();
+            second = next_frame(&mut body).flatten();
             if matches!(&second, Some(Ok(frame)) if frame.is_trailers()) {
                 body = Body::empty(); // the old one keeps its buffer
             }
@@ -214,10 +246,11 @@ async fn ready_answer(
     Response::from_parts(head, answer)
 }
 
-/// The body's next frame, or its end; none if it is not there yet.
-async fn next_frame(body: &mut Body) -> Option<Option<FrameResult>> {
-    let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll_frame(cx))).await;
-    match polled {
+/// The body's next frame, or its end; none if it is not there yet. Nobody is woken by it: hyper
+/// asks the body again.
+fn next_frame(body: &mut Body) -> Option<Option<FrameResult>> {
+    let mut cx = Context::from_waker(Waker::noop());
+    match Pin::new(body).poll_frame(&mut cx) {
         Poll::Ready(frame) => Some(frame),
         Poll::Pending => None,
     }

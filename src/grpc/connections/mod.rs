@@ -27,7 +27,6 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
-use tonic::service::Routes;
 use tracing::{debug, info, warn};
 
 use self::{
@@ -38,7 +37,7 @@ use self::{
     peer::{Peer, Peers, State},
     wire::Wire,
 };
-use super::server::Settings;
+use super::{server::Settings, services::Services};
 use crate::{
     store::Store,
     tls::{Caller, ServerTls},
@@ -120,14 +119,14 @@ impl Bounds {
 /// end.
 pub(super) async fn serve(
     listener: TcpListener,
-    (routes, store): (Routes, Option<Arc<dyn Store>>),
+    (services, store): (Services, Option<Arc<dyn Store>>),
     (tls, tracer): (Option<Arc<ServerTls>>, Option<Tracer>),
     bounds: Bounds,
     stop: impl Future<Output = ()>,
 ) {
     let (stopping, _) = watch::channel(());
     let shared = Shared {
-        routes,
+        services,
         tls,
         bounds,
         peers: Arc::new(Peers::new(Door::new(bounds.queue_target, store), tracer)),
@@ -184,7 +183,7 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 /// What all connections share.
 #[derive(Clone)]
 struct Shared {
-    routes: Routes,
+    services: Services,
     tls: Option<Arc<ServerTls>>,
     bounds: Bounds,
     peers: Arc<Peers>,
@@ -222,7 +221,7 @@ async fn serve_one(
         if let Some(identity) = &identity {
             request.extensions_mut().insert(identity.clone());
         }
-        answer(&peer, &shared.routes, request)
+        answer(&peer, &shared.services, request)
     });
     let mut connection = pin!(builder().serve_connection(io, service));
     let mut refused = pin!(refused(caller.as_ref()));

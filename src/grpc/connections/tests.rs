@@ -1,8 +1,13 @@
 //! What requests know of the client at the other end.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    convert::Infallible,
+    fs,
+    path::Path,
+    task::{Context, Poll},
+    time::Duration,
+};
 
-use axum::{Router, extract::Request as AxumRequest, routing::post};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
     SanType,
@@ -10,11 +15,15 @@ use rcgen::{
 use tokio::{net::TcpListener, sync::oneshot};
 use tonic::{
     Code, Status,
+    body::Body,
     client::Grpc,
+    codegen::{BoxFuture, http::Response},
+    server::NamedService,
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
 };
+use tower::Service;
 
-use super::*;
+use super::{super::services, *};
 use crate::tls::{self, ClientAuth, ClientFiles, File, ServerFiles};
 
 const SHOP: &str = "spiffe://example.org/ns/shop/sa/backend";
@@ -73,10 +82,28 @@ impl Files {
 }
 
 /// Refuses every call with the client's name as the message.
-async fn name(request: AxumRequest) -> tonic::codegen::http::Response<axum::body::Body> {
-    let peer = request.extensions().get::<tls::Peer>();
-    let named = peer.map_or_else(|| "nobody".to_owned(), |peer| format!("{peer:?}"));
-    Status::new(Code::Aborted, named).into_http()
+#[derive(Clone)]
+struct Name;
+
+impl NamedService for Name {
+    const NAME: &'static str = "tombola.v1.LotteryService";
+}
+
+impl Service<Request<Body>> for Name {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Response<Body>, Infallible>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let peer = request.extensions().get::<tls::Peer>();
+        let named = peer.map_or_else(|| "nobody".to_owned(), |peer| format!("{peer:?}"));
+        let status = Status::new(Code::Aborted, named);
+        Box::pin(std::future::ready(Ok(status.into_http())))
+    }
 }
 
 #[tokio::test]
@@ -84,12 +111,12 @@ async fn requests_carry_the_name_in_the_client_s_certificate() {
     let files = Files::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
-    let routes = Routes::from(Router::new().fallback(post(name)));
+    let services = services::Builder::new(None, || Status::unimplemented("")).add(Name);
     let (stop, stopped) = oneshot::channel::<()>();
     let bounds = Bounds::of(&Settings::default());
     let serving = serve(
         listener,
-        (routes, None),
+        (services.build(), None),
         (Some(files.tls()), None),
         bounds,
         async {

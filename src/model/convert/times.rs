@@ -44,6 +44,13 @@ pub(crate) fn span(span: &prost_types::Duration) -> String {
     format!("{duration:#}")
 }
 
+/// Seconds to a tenth, with their sign: `+0.3`.
+pub(crate) fn signed_seconds(span: &prost_types::Duration) -> String {
+    let seconds = span.seconds as f64 + f64::from(span.nanos) / 1e9;
+    // No `-0.0`.
+    format!("{:+.1}", (seconds * 10.0).round() / 10.0 + 0.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +75,13 @@ mod tests {
             nanos: 0,
         };
         assert_eq!(span(&five_minutes), "5m");
+    }
+
+    #[test]
+    fn seconds_have_their_sign() {
+        let shown = |seconds, nanos| signed_seconds(&prost_types::Duration { seconds, nanos });
+        assert_eq!(shown(2, 250_000_000), "+2.3");
+        assert_eq!(shown(-1, -540_000_000), "-1.5");
+        assert_eq!(shown(0, -1_000), "+0.0");
     }
 }

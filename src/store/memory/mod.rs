@@ -53,6 +53,7 @@ impl MemoryStore {
                 store_id: "memory".into(),
                 durability: Durability::Volatile,
                 test_clock: clock.is_test(),
+                clock_speed: clock.speed(),
                 partitions: 1,
             },
             core: Mutex::new(Core::new(clock, request_memory)),
@@ -108,8 +109,8 @@ impl Store for MemoryStore {
         Ok(self.turn().await?.now())
     }
 
-    async fn draw(&self, command: DrawCommand) -> Result<Drawn> {
-        self.short_turn().await?.draw(command)
+    async fn draw(&self, command: Arc<DrawCommand>) -> Result<Drawn> {
+        self.short_turn().await?.draw(Arc::unwrap_or_clone(command))
     }
 
     async fn grant_bonus(&self, command: BonusCommand) -> Result<BonusAnswer> {

@@ -14,7 +14,7 @@ use std::{
     pin::pin,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::Poll,
     time::{Duration, Instant},
@@ -27,7 +27,7 @@ use super::{core::Core, format::reply::Parts};
 use crate::{
     metrics::{SHED, STORE},
     model::Moment,
-    store::{Executed, Refusal, Result, StoreError, delay::DelayControl},
+    store::{Executed, LaneKind, LaneUse, Refusal, Result, StoreError, delay::DelayControl},
     trace::{self, Operation, Span, StoreSpan},
 };
 
@@ -161,6 +161,8 @@ struct Progress {
     begun: Instant,
     /// Milliseconds from `begun` to the start of the batch, plus one; 0 between batches.
     busy_since: AtomicU64,
+    /// Calls that were taken from the queue and did not fit into the batch.
+    left: AtomicUsize,
 }
 
 impl Progress {
@@ -169,6 +171,7 @@ impl Progress {
             delay: Mutex::default(),
             begun: Instant::now(),
             busy_since: AtomicU64::new(0),
+            left: AtomicUsize::new(0),
         }
     }
 
@@ -214,6 +217,14 @@ struct Lane<C: Call> {
     progress: Arc<Progress>,
 }
 
+impl<C: Call> Lane<C> {
+    /// Calls that wait for a batch.
+    fn waiting(&self) -> usize {
+        let queued = WAITING_MAX - self.sender.capacity();
+        queued + self.progress.left.load(Ordering::Relaxed)
+    }
+}
+
 /// The lanes of all partitions.
 pub(super) struct Lanes<C: Call> {
     lanes: Vec<Lane<C>>,
@@ -251,33 +262,59 @@ impl<C: Call> Lanes<C> {
     }
 
     fn stuck_at(&self, now: Instant) -> Option<Duration> {
+        self.slowest(now).filter(|busy| *busy > STUCK_AFTER)
+    }
+
+    /// How long the slowest batch has been at Redis; none between batches.
+    fn slowest(&self, now: Instant) -> Option<Duration> {
         let busy = self.lanes.iter().filter_map(|lane| lane.progress.busy(now));
-        busy.max().filter(|busy| *busy > STUCK_AFTER)
+        busy.max()
+    }
+
+    /// How busy these lanes are, which are for calls of this kind.
+    pub(super) fn busy(&self, kind: LaneKind) -> LaneUse {
+        let lanes = self.lanes.iter();
+        LaneUse {
+            kind,
+            lanes: self.lanes.len(),
+            waiting: lanes.map(Lane::waiting).sum(),
+            busy: self.slowest(Instant::now()),
+        }
     }
 
     /// Sends a call through the lane of a user, given by a byte of the digest of the user's id. A
     /// caller that goes away leaves nothing half done: the call is done whole, or not begun.
-    pub(super) async fn call(&self, partition: u32, user: u8, call: C) -> Result<C::Answer> {
+    ///
+    /// The call is queued before this returns, so the future need not contain it. A call whose
+    /// future is kept but never polled is carried out; one whose future is dropped before its batch
+    /// begins is not.
+    pub(super) fn call(
+        &self,
+        partition: u32,
+        user: u8,
+        call: C,
+    ) -> impl Future<Output = Result<C::Answer>> + Send + use<C> {
         let lane = &self.lanes[partition as usize * LANES + usize::from(user) % LANES];
         let (reply, answer) = oneshot::channel();
         let reply = Reply::new(reply);
-        lane.sender
-            .try_send(Waiting {
-                call,
-                since: Instant::now(),
-                span: trace::current(),
-                reply,
-            })
-            .map_err(|error| match error {
-                mpsc::error::TrySendError::Full(_) => {
-                    SHED.in_queue.inc();
-                    StoreError::Overloaded
-                }
-                mpsc::error::TrySendError::Closed(_) => stopped(Executed::No),
-            })?;
-        answer
-            .await
-            .unwrap_or_else(|_| Err(stopped(Executed::Unknown)))
+        let sent = lane.sender.try_send(Waiting {
+            call,
+            since: Instant::now(),
+            span: trace::current(),
+            reply,
+        });
+        let sent = sent.map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => {
+                SHED.in_queue.inc();
+                StoreError::Overloaded
+            }
+            mpsc::error::TrySendError::Closed(_) => stopped(Executed::No),
+        });
+        async move {
+            sent?;
+            let answer = answer.await;
+            answer.unwrap_or_else(|_| Err(stopped(Executed::Unknown)))
+        }
     }
 }
 
@@ -338,6 +375,7 @@ async fn run<C: Call>(
         let before = taken_at.replace(now).map_or(Duration::ZERO, |at| now - at);
         let admits = |since| progress.admits(since, before, now);
         let batch = next_batch(waiting, receiver, admits);
+        progress.left.store(waiting.len(), Ordering::Relaxed);
         if batch.is_empty() {
             continue;
         }

@@ -25,6 +25,7 @@ pub(crate) fn core() -> Core {
         memory: Trend::default(),
         layouts: Layouts::default(),
         recent: RecentProgress::default(),
+        list_turns: Arc::new(tokio::sync::Semaphore::new(1)),
         envelopes: KnownEnvelopes::default(),
         has_logged_loss: false.into(),
         witnesses: Witnesses::new(1),
@@ -57,6 +58,7 @@ enum Act {
     PanicAtRedis,
     PanicAfterRedis,
     Hang,
+    FillABatch,
 }
 
 impl Call for Act {
@@ -70,7 +72,10 @@ impl Call for Act {
     }
 
     fn units(&self) -> usize {
-        1
+        match self {
+            Self::FillABatch => BATCH_UNITS_MAX,
+            _ => 1,
+        }
     }
 
     fn is_late(&self, _now: Moment) -> bool {
@@ -192,7 +197,32 @@ async fn a_lane_that_does_not_move_is_noticed_and_an_idle_one_is_not() {
         tokio::task::yield_now().await;
     }
     assert_eq!(lanes.stuck(), None);
+    let second = Arc::clone(&lanes);
+    let waits = tokio::spawn(async move { second.call(0, 0, Act::Work).await });
+    while lanes.busy(LaneKind::Draws).waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    let busy = lanes.busy(LaneKind::Draws);
+    assert_eq!((busy.lanes, busy.waiting), (LANES, 1));
+    assert!(busy.busy.is_some());
+    waits.abort();
     assert_eq!(lanes.call(0, 1, Act::Work).await, Ok(()), "another lane");
     assert!(lanes.stuck_at(later).is_some());
     call.abort();
+}
+
+#[tokio::test]
+async fn a_call_that_did_not_fit_into_the_batch_waits() {
+    let lanes = Arc::new(Lanes::<Act>::start(&Arc::new(core())));
+    let calls = [Act::Hang, Act::FillABatch].map(|act| {
+        let lanes = Arc::clone(&lanes);
+        tokio::spawn(async move { lanes.call(0, 0, act).await })
+    });
+    while lanes.busy(LaneKind::Draws).busy.is_none() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(lanes.busy(LaneKind::Draws).waiting, 1);
+    for call in calls {
+        call.abort();
+    }
 }

@@ -72,6 +72,11 @@ impl StoreClock {
         self.test.is_some()
     }
 
+    /// How much of it passes in this much real time.
+    pub(super) fn span(&self, time: Duration) -> Duration {
+        time * self.test.as_ref().map_or(1, |clock| clock.speed())
+    }
+
     /// The clock argument of a script: the moment that no step of the partition may come before, or
     /// the time of a test clock.
     pub(super) fn argument(&self, partition: u32) -> Vec<u8> {
@@ -192,6 +197,7 @@ impl LoggedSkew {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::clock::ShiftedClock;
 
     const DAY: i64 = 86_400_000_000;
 
@@ -220,6 +226,16 @@ mod tests {
             PROMPT * 4,
         );
         assert_eq!(days_ahead(&clock), 2);
+    }
+
+    #[test]
+    fn a_span_of_real_time_is_as_many_times_longer_on_a_fast_clock() {
+        let second = Duration::from_secs(1);
+        let real = StoreClock::new(None, &[Moment::EPOCH]);
+        assert_eq!(real.span(second), second);
+        let fast = ShiftedClock::starting_at(Moment::EPOCH).at_speed(360);
+        let fast = StoreClock::new(Some(Arc::new(fast)), &[Moment::EPOCH]);
+        assert_eq!(fast.span(second), 360 * second);
     }
 
     #[test]

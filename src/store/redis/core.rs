@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::time::sleep;
+use tokio::{sync::Semaphore, time::sleep};
 use tracing::{error, warn};
 
 use super::{
@@ -41,6 +41,12 @@ use crate::{
 /// one to open.
 const FORK_ROUNDS_MAX: usize = 8;
 
+/// Connections to each server beside those of the lanes.
+pub(super) const OTHER_CONNECTIONS: usize = 32;
+/// Campaigns that all lists together read at the same time. The rest of these connections is for
+/// whatever else is done meanwhile.
+pub(super) const LIST_READS_MAX: usize = OTHER_CONNECTIONS / 2;
+
 /// A store on Redis.
 pub(super) struct Core {
     pub(super) connections: Connections,
@@ -53,6 +59,8 @@ pub(super) struct Core {
     pub(super) memory: Trend,
     pub(super) layouts: Layouts,
     pub(super) recent: RecentProgress,
+    /// Turns for the campaigns that lists read: all lists share a few connections of the pool.
+    pub(super) list_turns: Arc<Semaphore>,
     pub(super) envelopes: KnownEnvelopes,
     /// The log already says that data are lost.
     pub(super) has_logged_loss: AtomicBool,

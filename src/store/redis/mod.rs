@@ -14,7 +14,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 mod batch;
 mod clock;
@@ -63,7 +63,7 @@ pub use self::{
 
 use self::{
     clock::StoreClock,
-    core::Core,
+    core::{Core, LIST_READS_MAX},
     draw::{Lanes, RecentProgress},
     envelopes::{CreateLanes, GrabLanes, KnownEnvelopes},
     forks::Witnesses,
@@ -78,10 +78,10 @@ use self::{
 use super::{
     AdjustCommand, ApplyCommand, BlockedUsers, BonusAnswer, BonusCommand, CampaignPage,
     CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Durability, Entry,
-    Executed, FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Refusal,
-    Result, StandingStill, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, Trouble,
-    Unread, UserDetails, UserView, WinCommand, WinOperated, WindowView, fill::CHUNK_UNITS_MAX,
-    rules,
+    Executed, FillCommand, Filled, Filling, FreezeCommand, LaneKind, LaneUse, OperateCommand,
+    Operated, Refusal, Replica, ReplicaView, Result, StandingStill, Stats, Step, Store, StoreError,
+    StoreInfo, Sweep, Swept, Trouble, Unread, UserDetails, UserView, WinCommand, WinOperated,
+    WindowView, fill::CHUNK_UNITS_MAX, rules,
 };
 use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 
@@ -117,6 +117,7 @@ impl RedisStore {
             store_id: store_id.clone(),
             durability: options.durability,
             test_clock: options.clock.is_some(),
+            clock_speed: options.clock.as_ref().map_or(1, |clock| clock.speed()),
             partitions: options.partitions,
         };
         let partitions = found.partitions.len();
@@ -130,6 +131,7 @@ impl RedisStore {
             memory: Trend::default(),
             layouts: Layouts::default(),
             recent: RecentProgress::default(),
+            list_turns: Arc::new(Semaphore::new(LIST_READS_MAX)),
             envelopes: KnownEnvelopes::default(),
             has_logged_loss: AtomicBool::new(false),
             witnesses: Witnesses::new(partitions),
@@ -235,9 +237,30 @@ impl Store for RedisStore {
         self.core.clock.standing_still()
     }
 
-    async fn draw(&self, command: DrawCommand) -> Result<Drawn> {
+    fn lanes(&self) -> Vec<LaneUse> {
+        vec![
+            self.lanes.busy(LaneKind::Draws),
+            self.grab_lanes.busy(LaneKind::Grabs),
+            self.create_lanes.busy(LaneKind::NewEnvelopes),
+            self.limit_checks.busy(LaneKind::LimitChecks),
+        ]
+    }
+
+    async fn announce(&self, id: &str, replica: &Replica) -> Result<Option<Moment>> {
+        self.core.announce(id, replica).await.map(Some)
+    }
+
+    async fn retire(&self, id: &str) -> Result<()> {
+        self.core.retire(id).await
+    }
+
+    async fn replicas(&self) -> Result<Vec<ReplicaView>> {
+        self.core.replicas().await
+    }
+
+    async fn draw(&self, command: Arc<DrawCommand>) -> Result<Drawn> {
         self.core.level.admit()?;
-        let drawn = self.lanes.draw(&self.core, command).await;
+        let drawn = self.lanes.draw(&self.core, &command).await;
         drawn.map_err(|error| error.of_draw(self.core.clock.hint()))
     }
 
@@ -316,8 +339,7 @@ impl Store for RedisStore {
     }
 
     async fn campaign(&self, id: &CampaignId) -> Result<CampaignView> {
-        let (_, fields, layout) = self.core.read(id).await?;
-        fields.view(Arc::clone(&layout.campaign))
+        self.core.view(id).await
     }
 
     async fn version(&self, id: &CampaignId, version: u32) -> Result<Arc<Campaign>> {
@@ -333,8 +355,8 @@ impl Store for RedisStore {
         let (ids, mut unread) = self.core.readable_ids(after, limit).await?;
         let next = ids.last().filter(|_| ids.len() == limit).cloned();
         let mut views = Vec::with_capacity(ids.len());
-        for id in ids {
-            match self.campaign(&id).await {
+        for (id, view) in self.core.views(ids).await {
+            match view {
                 Ok(view) => views.push(view),
                 // Its data have begun to leave since the ids were read.
                 Err(StoreError::Refused(Refusal::Removed { .. })) => {}

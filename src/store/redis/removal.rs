@@ -85,7 +85,9 @@ impl Core {
         if self.is_remembered(partition, id, loaded.state.now).await? {
             return Ok(false);
         }
-        let (all, args) = loaded.tombstone(partition, &fence.fork).into_parts();
+        let (all, args) = loaded
+            .tombstone(partition, &fence.fork)
+            .into_parts(self.read_holds());
         let (_, mut parts) = self.run(partition, &scripts::COMMIT, &all, args).await?;
         let answer = parts.next().map_err(StoreError::after_write)?;
         if letter(&answer) == Some(b'S') {

@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-impl Command for DrawCommand {
+impl Command for Arc<DrawCommand> {
     type Reply = Drawn;
 
     fn run(&self, step: &mut Step<'_>) -> Result<Drawn> {

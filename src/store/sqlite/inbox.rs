@@ -204,6 +204,13 @@ impl Inbox {
         self.is_congested.load(Ordering::Relaxed)
     }
 
+    /// How many calls wait, and since when the writer is at work on a batch; none if it is not.
+    pub(super) fn busy(&self) -> (usize, Option<Instant>) {
+        let waiting = self.lock();
+        let since = waiting.taken_at.filter(|_| !waiting.idle);
+        (waiting.hot.len() + waiting.slow.len(), since)
+    }
+
     /// Takes nothing more; what waits is still done.
     pub(super) fn close(&self) {
         self.lock().closed = true;

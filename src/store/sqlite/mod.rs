@@ -76,9 +76,9 @@ use self::{
 use super::{
     AdjustCommand, ApplyCommand, Backup, BlockedUsers, BonusAnswer, BonusCommand, CampaignView,
     DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Durability, Entry, Executed,
-    FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Result, Stats, Step,
-    Store, StoreError, StoreInfo, Sweep, Swept, UserDetails, UserView, WinCommand, WinOperated,
-    WindowView, clock::Clock,
+    FillCommand, Filled, Filling, FreezeCommand, LaneKind, LaneUse, OperateCommand, Operated,
+    Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserDetails, UserView,
+    WinCommand, WinOperated, WindowView, clock::Clock,
 };
 use crate::{
     metrics::SHED,
@@ -183,6 +183,7 @@ impl SqliteStore {
                 store_id: opened.store_id,
                 durability: Durability::Embedded,
                 test_clock: options.clock.is_test(),
+                clock_speed: options.clock.speed(),
                 partitions: 1,
             },
             directory: options.directory,
@@ -301,7 +302,17 @@ impl Store for SqliteStore {
         self.inbox.is_congested()
     }
 
-    async fn draw(&self, command: DrawCommand) -> Result<Drawn> {
+    fn lanes(&self) -> Vec<LaneUse> {
+        let (waiting, since) = self.inbox.busy();
+        vec![LaneUse {
+            kind: LaneKind::Writes,
+            lanes: 1,
+            waiting,
+            busy: since.map(|since| since.elapsed()),
+        }]
+    }
+
+    async fn draw(&self, command: Arc<DrawCommand>) -> Result<Drawn> {
         self.submit(command).await
     }
 

@@ -126,6 +126,13 @@ fn hashed(policy: &str) -> String {
 #[derive(Clone)]
 pub struct Bearer(Option<MetadataValue<Ascii>>);
 
+impl Bearer {
+    /// This token, or none.
+    pub fn of(token: Option<&str>) -> Self {
+        Self(token.map(|token| format!("Bearer {token}").parse().unwrap()))
+    }
+}
+
 impl tonic::service::Interceptor for Bearer {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         if let Some(value) = &self.0 {
@@ -148,10 +155,9 @@ pub struct Calls {
 
 impl Calls {
     async fn new(server: &Server, token: Option<&str>) -> Self {
-        let value = token.map(|token| format!("Bearer {token}").parse().unwrap());
         Self {
             channel: server.connect().await,
-            bearer: Bearer(value),
+            bearer: Bearer::of(token),
         }
     }
 
@@ -159,7 +165,7 @@ impl Calls {
         InterceptedService::new(self.channel.clone(), self.bearer.clone())
     }
 
-    fn lottery(&self) -> LotteryServiceClient<Connection> {
+    pub fn lottery(&self) -> LotteryServiceClient<Connection> {
         LotteryServiceClient::new(self.connection())
     }
 
@@ -171,7 +177,7 @@ impl Calls {
         EnvelopeServiceClient::new(self.connection())
     }
 
-    fn ledger(&self) -> LedgerServiceClient<Connection> {
+    pub fn ledger(&self) -> LedgerServiceClient<Connection> {
         LedgerServiceClient::new(self.connection())
     }
 
@@ -278,7 +284,7 @@ fn is_denied<T: std::fmt::Debug>(answer: Result<T, Status>) -> Status {
 
 /// Nobody knows who calls, for this reason.
 #[track_caller]
-fn is_unknown<T: std::fmt::Debug>(answer: Result<T, Status>, wanted: &str) -> Status {
+pub fn is_unknown<T: std::fmt::Debug>(answer: Result<T, Status>, wanted: &str) -> Status {
     let status = answer.unwrap_err();
     assert_eq!(reason(Code::Unauthenticated, &status), wanted, "{status:?}");
     status

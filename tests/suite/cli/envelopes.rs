@@ -50,11 +50,14 @@ fn an_envelope_is_created_grabbed_shown_and_cancelled() {
     assert_eq!(json["envelope"]["seed"].as_str().unwrap().len(), 64);
 
     let stats = desk.run("stats", &[]).well();
-    for word in ["CNY", "10.00", "balanced"] {
+    for word in ["CNY", "10.00", "balanced", "(it answers)"] {
         assert!(stats.contains(word), "{word}: {stats}");
     }
     let stats = desk.json("stats");
     assert_eq!(stats["balanced"], true);
+    assert_eq!(stats["replicas"][0]["state"], "REPLICA_STATE_READY");
+    assert_eq!(stats["lanes"][0]["kind"], "LANE_KIND_WRITES");
+    assert_eq!(stats["ledger"]["partitions"].as_array().unwrap().len(), 1);
     assert_eq!(stats["envelopes"][0]["createdMinor"], "1000");
 }
 

@@ -40,7 +40,11 @@ impl Meddler for DrawsMeanwhile {
         if fills == 0 {
             return;
         }
-        let drawn = self.world.store().draw(draw(&format!("u{fills}"))).await;
+        let drawn = self
+            .world
+            .store()
+            .draw(draw(&format!("u{fills}")).into())
+            .await;
         let Ok(Drawn::Done(answer)) = drawn else {
             panic!("after {fills} fills: {drawn:?}");
         };
@@ -100,7 +104,11 @@ impl Meddler for Arc<DrawsInOrder> {
         if fills == 0 {
             return;
         }
-        let drawn = self.world.store().draw(draw(&format!("u{fills}"))).await;
+        let drawn = self
+            .world
+            .store()
+            .draw(draw(&format!("u{fills}")).into())
+            .await;
         let Ok(Drawn::Done(answer)) = drawn else {
             panic!("after {fills} fills: {drawn:?}");
         };
@@ -191,7 +199,7 @@ async fn a_draw_of_older_units_at_the_turn_of_an_hour_has_the_new_hour_filled(wo
     while world.store().filling(id).await.unwrap().due == Some(Moment::EPOCH) {
         tokio::task::yield_now().await;
     }
-    let Ok(Drawn::Done(answer)) = world.store().draw(draw("u")).await else {
+    let Ok(Drawn::Done(answer)) = world.store().draw(draw("u").into()).await else {
         panic!("it is filled");
     };
     assert!(answer.running_low.is_empty());

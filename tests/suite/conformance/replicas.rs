@@ -274,7 +274,7 @@ async fn draws_that_do_not_wait_for_each_other_keep_their_order(world: &mut Worl
     let commands = (0..1500u32).map(|n| draw(names[n as usize % 3]).times(1 + n % 7));
     let store = world.store();
     let mut calls: Vec<_> = commands
-        .map(|command| Box::pin(store.draw(command.consolation_only())))
+        .map(|command| Box::pin(store.draw(command.consolation_only().into())))
         .collect();
     let mut answers: Vec<_> = calls.iter().map(|_| None).collect();
     // Each draw is polled, and so sent, before the next.

@@ -27,7 +27,7 @@ struct Drains(World);
 #[async_trait]
 impl Meddler for Drains {
     async fn before_draw(&self) {
-        let draws = || self.0.store().draw(draw("other"));
+        let draws = || self.0.store().draw(draw("other").into());
         while let Drawn::Done(_) = draws().await.unwrap() {}
     }
 }

@@ -1,14 +1,12 @@
 //! What needs a look, in all campaigns and in the ledger: on the first page, on a page of its own,
 //! and in the command line.
 
-use std::time::Instant;
-
 use tombola::proto::ApplyCampaignRequest;
 
-use super::{Browser, address, grounds::Ground, served};
+use super::{Browser, address, grounds::Ground, served, wait_for};
 use crate::{
     access::Gate,
-    process::{Ended, PATIENCE, Server, tombola},
+    process::{Ended, Server, tombola},
 };
 
 /// More than a page of campaigns.
@@ -35,19 +33,6 @@ async fn apply_file(server: &Server, yaml: &str) {
     };
     let mut campaigns = server.campaigns().await;
     campaigns.apply_campaign(request).await.unwrap();
-}
-
-/// Reads a page until it has these words: campaigns are read again every few seconds.
-#[track_caller]
-fn wait_for(browser: &mut Browser, path: &str, words: &str) -> String {
-    let begun = Instant::now();
-    loop {
-        let page = browser.get(path).good();
-        if page.contains(words) {
-            return page;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{words}: {page}");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

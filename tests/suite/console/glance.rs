@@ -270,6 +270,9 @@ pools: [{{id: hourly, schedule: {{perHour: {{mug: 1}}}}}}]\n"
         "every acknowledged draw is on disk",
         r#"Asia/Shanghai · <a href="/campaigns/wheel/schedule">"#,
         r#"Asia/Kolkata · <a href="/campaigns/spin/schedule">"#,
+        r#"<span class="badge">this one</span>"#,
+        r#"<th scope="row">All that writes</th><td class="n">1</td><td class="n">0</td>"#,
+        "Partitions that work (1)",
     ] {
         assert!(page.contains(words), "{words}: {page}");
     }

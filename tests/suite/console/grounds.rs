@@ -44,22 +44,36 @@ impl Ground {
         Self::new(Some(url), "--durability local", servers)
     }
 
+    /// The same, with a ledger that is settled into PostgreSQL.
+    pub(super) async fn cluster_with_postgresql() -> Self {
+        Self::cluster().settled().await
+    }
+
     /// A Redis server, with a ledger that is settled into PostgreSQL.
     pub(super) async fn redis_with_postgresql() -> Self {
         let redis = RedisServer::start(&[]);
+        let url = redis.url();
+        let servers = Servers {
+            redis: Some(redis),
+            ..Servers::default()
+        };
+        Self::new(Some(url), "", servers).settled().await
+    }
+
+    /// Has the ledger settled into a PostgreSQL of its own.
+    async fn settled(self) -> Self {
         let postgres = Postgres::start();
         let ledger = postgres.database("ledger").await;
         let parsed = PostgresUrl::parse(&ledger).unwrap();
         assert!(PostgresSink::migrate(&parsed).await.unwrap());
-        let url = redis.url();
-        let servers = Servers {
-            redis: Some(redis),
-            _postgres: Some(postgres),
-            ..Servers::default()
-        };
-        let mut ground = Self::new(Some(url), "", servers);
-        ground.line = format!("--postgres-url {ledger}");
-        ground
+        Self {
+            line: format!("{} --postgres-url {ledger}", self.line),
+            servers: Servers {
+                _postgres: Some(postgres),
+                ..self.servers
+            },
+            ..self
+        }
     }
 
     /// The same, with a role that may erase users from PostgreSQL.

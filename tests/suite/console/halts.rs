@@ -108,6 +108,8 @@ async fn a_halted_partition_is_named_and_hides_nothing() {
         let number = format!(" {partition}: ");
         assert!(overview.contains(&number) && wheel.contains(&number));
         assert!(system.contains(&number), "{system}");
+        let row = "</span> <code>tombola recover</code></td>";
+        assert!(system.contains(row), "{system}");
         for path in ["/campaigns/wheel/schedule", "/campaigns/a1", "/alerts"] {
             browser.get(path).good();
         }

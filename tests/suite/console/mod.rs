@@ -35,6 +35,8 @@ use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     path::Path,
+    thread,
+    time::{Duration, Instant},
 };
 
 use tombola::proto::{
@@ -190,6 +192,24 @@ fn needs_settled_ledger(path: &str) -> bool {
         "search?q=",
     ];
     path == "/envelopes" || parts.iter().any(|part| path.contains(part))
+}
+
+/// The pause before a page is read again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Reads a page until it has these words: campaigns are read again every few seconds, and entries
+/// are listed once they are settled.
+#[track_caller]
+fn wait_for(browser: &mut Browser, path: &str, words: &str) -> String {
+    let begun = Instant::now();
+    loop {
+        let page = browser.get(path).good();
+        if page.contains(words) {
+            return page;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{words}: {page}");
+        thread::sleep(PAUSE);
+    }
 }
 
 /// The contents of a body that came in chunks.

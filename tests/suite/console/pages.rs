@@ -4,6 +4,7 @@ use super::{Browser, HOSTILE, address, all_pages, encoded, fill, needs_settled_l
 use crate::{
     faults::redis::House,
     process::{PATIENCE, Server},
+    support::redis_server::until,
 };
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -47,7 +48,34 @@ async fn pages_work_on_redis_and_say_what_needs_postgresql() {
         system.contains("one Redis server") && system.contains("Changes of the Redis server"),
         "{system}"
     );
+    let lanes = r#"<th scope="row">Draws</th><td class="n">32</td>"#;
+    for words in [lanes, "Partitions that work (16)", "Replicas"] {
+        assert!(system.contains(words), "{words}: {system}");
+    }
     brake(&server, &mut browser).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_system_page_lists_the_other_replicas() {
+    let house = House::new();
+    let server = house.start().with("--console 127.0.0.1:0").serve();
+    let other = house.start().serve();
+    let mut browser = Browser::at(address(&server));
+    browser.sign_in("olga");
+    let (own, its) = (server.address.port(), other.address.port());
+    until("both are listed", || {
+        let page = browser.get("/system").good();
+        page.contains(&format!(
+            r#":{own} <span class="badge">this one</span></th>"#
+        )) && page.contains(&format!(":{its}</th>"))
+    });
+    browser.language = "zh";
+    let page = browser.get("/system").good();
+    assert!(
+        page.contains("服务实例") && page.contains("当前实例"),
+        "{page}"
+    );
+    assert!(!page.contains("不同版本"), "{page}");
 }
 
 async fn brake(server: &Server, browser: &mut Browser) {

@@ -1,6 +1,6 @@
 //! Permissions hold in the console as everywhere: the services refuse, whatever pages offer.
 
-use super::Browser;
+use super::{Browser, grounds::Ground, wait_for};
 use crate::access::Gate;
 
 const POLICY: &str = "
@@ -20,16 +20,20 @@ bindings:
   - {identity: shop, role: nobody, campaigns: ['*'], senders: ['*']}
 ";
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_forbidden_act_is_refused_by_the_service() {
-    let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
+/// A server that knows these identities, with two campaigns and an envelope.
+async fn filled(ground: &Ground) -> Gate {
+    let gate = Gate::on(ground.start(), POLICY);
     let boss = gate.by("boss-token").await;
     for id in ["north-wheel", "south-wheel"] {
         boss.apply(id).await.unwrap();
     }
     boss.envelope("gift", "boss").await.unwrap();
+    gate
+}
 
-    let mut reader = Browser::signed_in(&gate, "reader-token");
+/// The service refuses each act of somebody who may only read.
+fn refuses_acts(gate: &Gate) {
+    let mut reader = Browser::signed_in(gate, "reader-token");
     assert!(
         reader
             .get("/campaigns/north-wheel")
@@ -90,23 +94,16 @@ async fn a_forbidden_act_is_refused_by_the_service() {
     assert!(!tried.contains("What it comes to"), "{tried}");
     let plan = "pool=p&base=1&draft=CgcKA211ZxAF&do=apply&reason=r";
     assert_eq!(reader.post("/campaigns/north-wheel/plan", plan).status, 403);
-    let page = Browser::signed_in(&gate, "boss-token")
+    let page = Browser::signed_in(gate, "boss-token")
         .get("/campaigns/north-wheel")
         .good();
     assert!(page.contains("Pause campaign"), "{page}");
     assert!(page.contains("version 1"), "{page}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn lists_and_pages_show_only_what_the_visitor_may_see() {
-    let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
-    let boss = gate.by("boss-token").await;
-    for id in ["north-wheel", "south-wheel"] {
-        boss.apply(id).await.unwrap();
-    }
-    boss.envelope("gift", "boss").await.unwrap();
-
-    let mut north = Browser::signed_in(&gate, "north-token");
+/// Lists and pages show only what the visitor may see.
+fn hides_what_is_not_the_visitor_s(gate: &Gate) {
+    let mut north = Browser::signed_in(gate, "north-token");
     let page = north.get("/").good();
     assert!(
         page.contains("north-wheel") && !page.contains("south-wheel"),
@@ -133,12 +130,30 @@ async fn lists_and_pages_show_only_what_the_visitor_may_see() {
     let paused = north.post("/campaigns/north-wheel/pause", "");
     paused.leads_to("/campaigns/north-wheel?done=paused");
     // The ledger has the identity.
-    let history = north.get("/campaigns/north-wheel/history").good();
-    assert!(
-        history.contains("paused the campaign") && history.contains("proven"),
-        "{history}"
-    );
+    let path = "/campaigns/north-wheel/history";
+    let history = wait_for(&mut north, path, "paused the campaign");
+    assert!(history.contains("proven"), "{history}");
 
-    let mut shop = Browser::signed_in(&gate, "shop-token");
+    let mut shop = Browser::signed_in(gate, "shop-token");
     assert_eq!(shop.get("/").status, 403);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forbidden_act_is_refused_by_the_service() {
+    let ground = Ground::embedded();
+    refuses_acts(&filled(&ground).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_and_pages_show_only_what_the_visitor_may_see() {
+    let ground = Ground::embedded();
+    hides_what_is_not_the_visitor_s(&filled(&ground).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn permissions_hold_on_a_cluster_with_postgresql() {
+    let ground = Ground::cluster_with_postgresql().await;
+    let gate = filled(&ground).await;
+    refuses_acts(&gate);
+    hides_what_is_not_the_visitor_s(&gate);
 }

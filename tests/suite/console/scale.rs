@@ -1,4 +1,5 @@
-//! Pages of a store with many campaigns, and of one with many hours.
+//! Pages of a store with many campaigns, and of one with many hours, on the embedded store and on
+//! Redis.
 //!
 //! `TOMBOLA_CAMPAIGNS` and `TOMBOLA_HOURS` set how many there are. What is asserted is the same for
 //! any number; how long each page takes is printed, for `--nocapture`, and never asserted.
@@ -8,11 +9,13 @@ use std::{fmt::Write as _, time::Instant};
 use jiff::{Span, Timestamp};
 use tombola::proto::ApplyCampaignRequest;
 
-use super::served;
+use super::{Browser, address, grounds::Ground, wait_for};
 use crate::process::Server;
 
-/// How many there are unless the variables say so.
+/// How many campaigns there are unless the variable says so. On Redis each costs more.
 const CAMPAIGNS: usize = 120;
+const CAMPAIGNS_ON_REDIS: usize = 60;
+/// How many hours there are unless the variable says so.
 const HOURS: usize = 500;
 /// Campaigns of a page.
 const PAGE_SIZE: usize = 25;
@@ -43,11 +46,11 @@ async fn apply(server: &Server, id: &str, hours: usize) {
     campaigns.apply_campaign(request).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn pages_of_many_campaigns_and_of_many_hours() {
-    let data = tempfile::tempdir().unwrap();
-    let (server, mut browser) = served(data.path());
-    let campaigns = setting("TOMBOLA_CAMPAIGNS").unwrap_or(CAMPAIGNS);
+/// Loads the pages on a store of this name.
+async fn load(store: &str, ground: &Ground, campaigns: usize) {
+    let server = ground.start().serve();
+    let mut browser = Browser::at(address(&server));
+    let campaigns = setting("TOMBOLA_CAMPAIGNS").unwrap_or(campaigns);
     let hours = setting("TOMBOLA_HOURS").unwrap_or(HOURS);
     for number in 0..campaigns {
         apply(&server, &format!("c{number:05}"), 24).await;
@@ -74,7 +77,11 @@ async fn pages_of_many_campaigns_and_of_many_hours() {
     }
     assert_eq!(seen, campaigns + 1);
 
-    eprintln!("{campaigns} campaigns, one of {hours} hours; milliseconds of {ROUNDS} loads");
+    // Pages of the ledger have something to show.
+    wait_for(&mut browser, "/campaigns/long/draws", "user=user-1");
+    eprintln!(
+        "{store}: {campaigns} campaigns, one of {hours} hours; milliseconds of {ROUNDS} loads"
+    );
     for path in [
         "/",
         "/alerts",
@@ -102,6 +109,18 @@ async fn pages_of_many_campaigns_and_of_many_hours() {
             browser.get(path).good();
             format!("{:.0}", begun.elapsed().as_secs_f64() * 1e3)
         });
-        eprintln!("{path}: {}", times.collect::<Vec<_>>().join(" "));
+        let times: Vec<_> = times.collect();
+        eprintln!("{store}: {path}: {}", times.join(" "));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_many_campaigns_and_of_many_hours() {
+    load("embedded", &Ground::embedded(), CAMPAIGNS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_many_campaigns_and_of_many_hours_on_redis() {
+    let ground = Ground::redis_with_postgresql().await;
+    load("Redis", &ground, CAMPAIGNS_ON_REDIS).await;
 }

@@ -17,7 +17,8 @@ const CLIENTS: u64 = 24;
 
 /// A schedule, a deck that is dealt again without its grand prize, and limits that are soon
 /// reached.
-const CAMPAIGNS: &str = "
+/// The campaigns that [`apply`] creates.
+pub const CAMPAIGNS: &str = "
 id: flow
 timeZone: Asia/Shanghai
 startTime: 2026-12-01T00:00:00+08:00

@@ -4,6 +4,7 @@
 pub mod book;
 mod codes;
 mod connections;
+mod credentials;
 mod damage;
 mod disk;
 mod envelopes;

@@ -221,6 +221,8 @@ fn bad_configuration_is_reported_before_anything_is_made() {
         ("--listen", "127.0.0.1:70000"),
         ("--clock-start", "tomorrow"),
         ("--clock-start", "1969-12-31T23:59:59Z"),
+        ("--clock-speed", "0"),
+        ("--clock-speed", "1001"),
         ("--inject-cron", "every hour"),
         ("--request-memory", "5 parsecs"),
         ("--request-memory", "1s"),
@@ -232,6 +234,9 @@ fn bad_configuration_is_reported_before_anything_is_made() {
         Ended::of(command.arg(&data)).badly(64, &[flag]);
         assert!(!data.exists(), "{flag} {value}");
     }
+    // Only a test clock may be fast.
+    let mut command = tombola(["serve", "--clock-speed", "2", "--data"]);
+    Ended::of(command.arg(&data)).badly(64, &["--clock-start"]);
     let mut command = tombola([
         "serve",
         "--clock-start",

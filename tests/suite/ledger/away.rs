@@ -44,6 +44,6 @@ async fn draws_go_on_while_postgres_is_away_and_are_settled_afterwards() {
         server: Arc::new(postgres),
         name: "ledger".into(),
     };
-    caught_up(&house, &database, PARTITIONS).await;
+    caught_up(&house.redis, &database, PARTITIONS).await;
     assert_sums(&server, &database).await;
 }

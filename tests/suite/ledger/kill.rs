@@ -34,7 +34,10 @@ use crate::{
         redis::{House, PARTITIONS, callers::Callers},
     },
     process::{Output, Server, tombola},
-    support::postgres::{PASSWORD, Postgres},
+    support::{
+        postgres::{PASSWORD, Postgres},
+        redis_server::RedisServer,
+    },
 };
 
 /// What should happen within moments fails the test only after this long.
@@ -103,18 +106,15 @@ impl Drop for Settler {
     }
 }
 
-/// Waits until every entry of the store is settled.
-pub async fn caught_up(house: &House, database: &Database, partitions: u32) {
+/// Waits until every entry of the store on this server is settled.
+pub async fn caught_up(primary: &RedisServer, database: &Database, partitions: u32) {
     let begun = Instant::now();
     loop {
         let mut last = 0;
         for partition in 0..partitions {
             let key = format!("tombola{{{partition}}}:partition");
-            last += house
-                .redis
-                .command(&["HGET", &key, "sequence"])
-                .parse::<i64>()
-                .unwrap();
+            let sequence = primary.command(&["HGET", &key, "sequence"]);
+            last += sequence.parse::<i64>().unwrap();
         }
         let settled = "SELECT coalesce(sum(next_sequence - 1), 0)::bigint FROM tombola.cursors";
         if database.number(settled).await == last {
@@ -257,7 +257,7 @@ async fn a_settler_that_is_killed_again_and_again_settles_each_entry_once() {
     let mut book = Book::default();
     book.settle(&server, attempts).await;
     let settler = Settler::start(&house, &database.url_text());
-    caught_up(&house, &database, PARTITIONS).await;
+    caught_up(&house.redis, &database, PARTITIONS).await;
     drop(settler);
     // The next one begins with what the last one may not have given up.
     let settler = Settler::start(&house, &database.url_text());

@@ -131,7 +131,7 @@ impl Rig {
         assert_eq!(self.callers.faults(), 0);
         let attempts = [self.heard, self.callers.end().await].concat();
         Book::default().settle(&self.server, attempts).await;
-        caught_up(&self.house, &self.database, PARTITIONS).await;
+        caught_up(&self.house.redis, &self.database, PARTITIONS).await;
         assert_sums(&self.server, &self.database).await;
         let url = self.database.url_text();
         self.server.run(&["audit", "--postgres-url", &url]).well();

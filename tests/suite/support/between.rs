@@ -105,7 +105,7 @@ impl<M: Meddler> Store for Between<M> {
         self.store.now().await
     }
 
-    async fn draw(&self, command: DrawCommand) -> Result<Drawn> {
+    async fn draw(&self, command: Arc<DrawCommand>) -> Result<Drawn> {
         self.meddler.before_draw().await;
         self.store.draw(command).await
     }

@@ -24,7 +24,7 @@ use crate::{
 
 /// What a call asks for.
 pub(crate) enum Ask {
-    Draw(DrawCommand),
+    Draw(Arc<DrawCommand>),
     Grant(BonusCommand),
 }
 

@@ -117,25 +117,23 @@ pub(crate) type Lanes = batch::Lanes<Job>;
 impl Lanes {
     /// Sends a draw through its lane, again if it was planned from something else than what is
     /// stored.
-    pub(crate) async fn draw(&self, core: &Core, command: DrawCommand) -> Result<Drawn> {
+    pub(crate) async fn draw(&self, core: &Core, command: &Arc<DrawCommand>) -> Result<Drawn> {
         let partition = core.partition(&command.campaign).number;
-        let (mut next, mut over) = (Some(command), Vec::new());
+        let mut over = Vec::new();
         for _ in 0..GUESSES_MAX {
-            let Some(command) = next.take() else {
-                return Ok(Drawn::NeedChance);
-            };
-            // Only draws that can be planned can be planned again.
-            let again = command.chance.is_some().then(|| Box::new(command.clone()));
             let job = Job {
                 over: over.clone(),
-                ..Job::new(Ask::Draw(command))
+                ..Job::new(Ask::Draw(Arc::clone(command)))
             };
             match self.call(partition, job.user.hash(), job).await? {
-                Answer::Drawn(drawn) => return finish(core, partition, drawn).await,
-                Answer::WrongGuess(found) => {
-                    next = again.map(|command| *command);
-                    over = learned(over, found);
+                // Boxed, as it is rare: else every draw's future has room for it.
+                Answer::Drawn(Drawn::Done(answer)) if answer.replayed => {
+                    return Box::pin(replayed(core, partition, answer)).await;
                 }
+                Answer::Drawn(drawn) => return Ok(drawn),
+                // Only draws that can be planned can be planned again.
+                Answer::WrongGuess(_) if command.chance.is_none() => return Ok(Drawn::NeedChance),
+                Answer::WrongGuess(found) => over = learned(over, found),
                 Answer::Granted(_) => return Err(unexpected("draw").after_write()),
             }
         }
@@ -143,24 +141,17 @@ impl Lanes {
     }
 }
 
-/// Adds the definition of its version to a replayed draw.
-async fn finish(core: &Core, partition: u32, drawn: Drawn) -> Result<Drawn> {
-    match drawn {
-        Drawn::Done(answer) if answer.replayed => {
-            core.witnesses.raise(partition, answer.ledger.sequence);
-            let id = &answer.campaign.id;
-            // Boxed, as it is rare: else every draw's future has room for it.
-            let campaign = Box::pin(core.definition(id, answer.entry.version)).await;
-            // The draw was made before, whatever hides its answer now.
-            let campaign = campaign.map_err(|error| error.of_recorded_version().after_write())?;
-            answer
-                .entry
-                .check(&campaign)
-                .map_err(StoreError::after_write)?;
-            Ok(Drawn::Done(DrawAnswer { campaign, ..answer }))
-        }
-        drawn => Ok(drawn),
-    }
+/// A replayed draw with the definition of its version.
+async fn replayed(core: &Core, partition: u32, answer: DrawAnswer) -> Result<Drawn> {
+    core.witnesses.raise(partition, answer.ledger.sequence);
+    let campaign = core.definition(&answer.campaign.id, answer.entry.version);
+    // The draw was made before, whatever hides its answer now.
+    let campaign = campaign
+        .await
+        .map_err(|error| error.of_recorded_version().after_write())?;
+    let checked = answer.entry.check(&campaign);
+    checked.map_err(StoreError::after_write)?;
+    Ok(Drawn::Done(DrawAnswer { campaign, ..answer }))
 }
 
 /// Learns from a reply how far a user is in personal pools. The answer if it is the reply to a draw

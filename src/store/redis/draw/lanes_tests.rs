@@ -38,7 +38,7 @@ fn job(number: usize) -> Job {
         not_after: Moment::FAR_FUTURE,
         chance: None,
     };
-    Job::new(Ask::Draw(command))
+    Job::new(Ask::Draw(Arc::new(command)))
 }
 
 fn draws(core: &Core) -> Group {

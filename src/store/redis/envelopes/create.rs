@@ -18,7 +18,7 @@ use crate::store::redis::{
         words::Words,
     },
     gone::left_over,
-    step::{campaign::to_json, decide::READ_HOLDS},
+    step::campaign::to_json,
 };
 use crate::{
     model::{EnvelopeId, Moment},
@@ -220,7 +220,7 @@ async fn send(core: &Core, partition: &PartitionKeys, groups: &[Group]) -> Resul
     let new = || groups.iter().filter_map(|group| group.known.new.as_ref());
     let read_at = groups[0].known.now;
     args.write(format_args!("{}", read_at.as_micros()));
-    args.write(format_args!("{}", READ_HOLDS.as_micros()));
+    args.write(format_args!("{}", core.read_holds().as_micros()));
     args.write(format_args!("{}", new().count()));
     for (_, state) in new() {
         push_arguments(partition, state, &mut keys, &mut args);

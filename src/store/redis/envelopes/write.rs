@@ -20,7 +20,6 @@ use crate::store::redis::{
     step::{
         campaign::to_json,
         commit::{Commit, Kind},
-        decide::READ_HOLDS,
         write::next_revision,
     },
 };
@@ -74,7 +73,7 @@ impl Core {
         partition: &PartitionKeys,
         commit: Commit,
     ) -> Result<Option<redis::Value>> {
-        let (all, args) = commit.into_parts();
+        let (all, args) = commit.into_parts(self.read_holds());
         let (_, mut parts) = self.run(partition, &scripts::COMMIT, &all, args).await?;
         let answer = parts.next().map_err(StoreError::after_write)?;
         Ok((letter(&answer) != Some(b'S')).then_some(answer))
@@ -107,11 +106,8 @@ impl Loaded {
     fn begin_commit(&self, partition: &PartitionKeys, now: Moment) -> Commit {
         let record = &self.state.record;
         let keys = partition.envelope(&record.envelope.id);
-        let holds = if now < record.expiry {
-            (record.expiry - Duration::from_micros(1)).since(now)
-        } else {
-            READ_HOLDS
-        };
+        let last = record.expiry - Duration::from_micros(1);
+        let holds = (now < record.expiry).then(|| last.since(now));
         Commit::of_envelope(
             partition,
             &keys,

@@ -94,6 +94,8 @@ pub(crate) struct PartitionKeys {
     pub(crate) proposals: Key,
     /// Random bytes from which pseudonyms are derived, by campaign.
     pub(crate) salts: Key,
+    /// Announcements of replicas; only in the first partition.
+    pub(crate) replicas: Key,
 }
 
 impl PartitionKeys {
@@ -112,6 +114,7 @@ impl PartitionKeys {
             envelope_sums: format!("{tag}:envelopes:sums").into(),
             proposals: format!("{tag}:proposals").into(),
             salts: format!("{tag}:salts").into(),
+            replicas: format!("{tag}:replicas").into(),
             tag,
         }
     }

@@ -88,6 +88,8 @@ scripts! {
     DUE_ENVELOPES = "due_envelopes";
     /// Reads the sums of envelopes.
     ENVELOPE_SUMS = "envelope_sums";
+    /// Lists replicas, and announces or retires one.
+    REPLICAS = "replicas";
     /// Checks whether a partition is whole and takes writes.
     PROBE = "probe" ["writing"];
     /// Records a fork.

@@ -8,6 +8,7 @@ use redis::Value;
 
 use super::{open_error::OpenError, options::Options};
 use crate::store::redis::{
+    core::OTHER_CONNECTIONS,
     format::{
         keys::PartitionKeys,
         reply::{Parts, bytes, moment, number, text},
@@ -95,7 +96,8 @@ impl Found {
     /// See [`OpenError`].
     pub async fn look(options: Options) -> Result<Self, OpenError> {
         // One for each lane of draws, grabs and new envelopes, and some for everything else.
-        let size = (options.partitions as usize * 6 + 32).min(CONNECTIONS_MAX);
+        let lanes = options.partitions as usize * 6;
+        let size = (lanes + OTHER_CONNECTIONS).min(CONNECTIONS_MAX);
         let mut connections = Connections::new(&options.url, size)?;
         if options.durability == Durability::Strict {
             connections = connections.confirming(options.level.ack_replicas);

@@ -4,6 +4,7 @@ mod codes;
 pub(super) mod limit_checks;
 mod people;
 mod reads;
+mod replicas;
 mod settling;
 mod stats;
 

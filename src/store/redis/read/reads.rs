@@ -24,9 +24,10 @@ use crate::store::redis::{
 use crate::{
     model::{CampaignId, EnvelopeId, Moment, RequestId, UserId},
     store::{
-        DrawAnswer, Entry, Executed, LEDGER_PAGE_BYTES, LedgerId, Refusal, Result, StoreError,
-        Subject, Trouble, Unread, entry::Body,
+        CampaignView, DrawAnswer, Entry, Executed, LEDGER_PAGE_BYTES, LedgerId, Refusal, Result,
+        StoreError, Subject, Trouble, Unread, entry::Body,
     },
+    trace,
 };
 
 /// The most buckets that one script searches for old draws.
@@ -250,10 +251,10 @@ impl Core {
         let mut asked = JoinSet::new();
         for partition in self.partitions.iter().map(|keys| keys.number) {
             let (core, after) = (Arc::clone(self), after.map(str::to_owned));
-            asked.spawn(async move {
+            asked.spawn(trace::inherit(async move {
                 let ids = core.campaign_ids(partition, after.as_deref(), limit);
                 (partition, ids.await)
-            });
+            }));
         }
         let (mut ids, mut unread) = (Vec::new(), Vec::new());
         while let Some(answer) = asked.join_next().await {
@@ -274,6 +275,40 @@ impl Core {
         ids.sort_unstable();
         ids.truncate(limit);
         Ok((ids, unread))
+    }
+
+    /// A campaign.
+    pub(crate) async fn view(&self, id: &CampaignId) -> Result<CampaignView> {
+        let (_, fields, layout) = self.read(id).await?;
+        fields.view(Arc::clone(&layout.campaign))
+    }
+
+    /// Campaigns in the order of their ids, some at a time: what a list waits for is mostly the
+    /// network.
+    pub(crate) async fn views(
+        self: &Arc<Self>,
+        ids: Vec<CampaignId>,
+    ) -> Vec<(CampaignId, Result<CampaignView>)> {
+        let mut reads = JoinSet::new();
+        for id in ids {
+            let core = Arc::clone(self);
+            reads.spawn(trace::inherit(async move {
+                let turn = Arc::clone(&core.list_turns).acquire_owned().await;
+                // A read that has begun ends even if the list is dropped: to break it off would
+                // close its connection.
+                let own = id.clone();
+                let read = tokio::spawn(trace::inherit(async move {
+                    let view = core.view(&own).await;
+                    drop(turn);
+                    view
+                }));
+                let view = read.await.unwrap_or_else(|_| Err(unexpected("campaign")));
+                (id, view)
+            }));
+        }
+        let mut views = reads.join_all().await;
+        views.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        views
     }
 
     /// Forgets some old draws of each partition; true if there may be more. Goes on after a

@@ -2,7 +2,6 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use super::decide::READ_HOLDS;
 use crate::model::{CampaignId, EnvelopeId, Moment, RequestId};
 use crate::store::redis::format::keys::{CampaignKeys, EnvelopeKeys, Key, PartitionKeys};
 
@@ -35,6 +34,8 @@ pub(crate) struct Commit {
     kinds: Vec<Kind>,
     index_of: HashMap<Key, usize>,
     head: Vec<Vec<u8>>,
+    /// How long what was read may be used, if that is less than for all commits.
+    holds: Option<Duration>,
     guards: Vec<Vec<u8>>,
     guard_count: usize,
     entries: Vec<Vec<u8>>,
@@ -68,22 +69,22 @@ impl Commit {
             id.as_str().into(),
             revision.into(),
             number(read_at.as_micros()),
-            number(READ_HOLDS.as_micros()),
         ];
-        let mut commit = Self::with(head, partition);
+        let mut commit = Self::with(head, None, partition);
         commit.key(Kind::Hash, campaign.campaign.clone());
         commit.key(Kind::Hash, campaign.operations.clone());
         commit
     }
 
-    /// A step of an envelope that was read at `read_at`; what was read may be used for `holds`.
+    /// A step of an envelope that was read at `read_at`; what was read may be used for `holds` at
+    /// most, if that is given.
     pub(crate) fn of_envelope(
         partition: &PartitionKeys,
         envelope: &EnvelopeKeys,
         id: &EnvelopeId,
         revision: &str,
         read_at: Moment,
-        holds: Duration,
+        holds: Option<Duration>,
     ) -> Self {
         let head = vec![
             ANY_FORK.into(), // what is derived for an envelope does not depend on the fork
@@ -91,21 +92,21 @@ impl Commit {
             id.as_str().into(),
             revision.into(),
             number(read_at.as_micros()),
-            number(holds.min(READ_HOLDS).as_micros()),
         ];
-        let mut commit = Self::with(head, partition);
+        let mut commit = Self::with(head, holds, partition);
         commit.key(Kind::Hash, envelope.envelope.clone());
         commit.keys.push(envelope.envelope.clone());
         commit.kinds.push(Kind::Hash);
         commit
     }
 
-    fn with(head: Vec<Vec<u8>>, partition: &PartitionKeys) -> Self {
+    fn with(head: Vec<Vec<u8>>, holds: Option<Duration>, partition: &PartitionKeys) -> Self {
         let mut commit = Self {
             keys: Vec::new(),
             kinds: Vec::new(),
             index_of: HashMap::new(),
             head,
+            holds,
             guards: Vec::new(),
             guard_count: 0,
             entries: Vec::new(),
@@ -227,9 +228,11 @@ impl Commit {
         self.writes[length] = number(self.writes.len() - length - 1);
     }
 
-    /// Keys and arguments of the script.
-    pub(crate) fn into_parts(self) -> (Vec<Key>, Vec<Vec<u8>>) {
+    /// Keys and arguments of the script; what was read may be used for `read_holds` at most.
+    pub(crate) fn into_parts(self, read_holds: Duration) -> (Vec<Key>, Vec<Vec<u8>>) {
         let mut args = self.head;
+        let holds = self.holds.map_or(read_holds, |holds| holds.min(read_holds));
+        args.push(number(holds.as_micros()));
         args.push(number(self.kinds.len()));
         args.extend(self.kinds.iter().map(|kind| kind.name().into()));
         args.push(number(self.guard_count));

@@ -22,10 +22,15 @@ use crate::{
 
 /// How often a step is tried while other steps are faster.
 pub(crate) const ROUNDS_MAX: usize = 500;
-/// How long what was read may be used.
-pub(crate) const READ_HOLDS: Duration = Duration::from_secs(2);
+/// How long what was read may be used, in real time.
+const READ_HOLDS: Duration = Duration::from_secs(2);
 
 impl Core {
+    /// How long what was read may be used, by the store's clock.
+    pub(crate) fn read_holds(&self) -> Duration {
+        self.clock.span(READ_HOLDS)
+    }
+
     /// Reads, lets `rule` decide, and writes; again until nothing has changed in between.
     pub(crate) async fn step<T>(
         &self,

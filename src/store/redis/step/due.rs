@@ -87,7 +87,7 @@ impl Core {
                 Some(state.fork),
             );
             write_due(&mut commit, partition, state);
-            let (all, args) = commit.into_parts();
+            let (all, args) = commit.into_parts(self.read_holds());
             let (_, mut parts) = self.run(partition, &scripts::COMMIT, &all, args).await?;
             match letter(&parts.next()?) {
                 Some(b'S') => {}

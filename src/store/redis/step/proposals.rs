@@ -182,7 +182,7 @@ impl Core {
         let removed = commit.key(Kind::Hash, partition.removed_campaigns.clone());
         commit.expect_absent(removed, &IdDigest::campaign(id).field);
         kept.write(&mut commit, partition, id);
-        let (all, args) = commit.into_parts();
+        let (all, args) = commit.into_parts(self.read_holds());
         let (_, mut parts) = self.run(partition, &scripts::COMMIT, &all, args).await?;
         let answer = parts.next().map_err(StoreError::after_write)?;
         match letter(&answer) {

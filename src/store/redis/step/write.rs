@@ -42,7 +42,7 @@ impl Core {
             }));
         }
         let commit = loaded.commit(partition)?;
-        let (all, args) = commit.into_parts();
+        let (all, args) = commit.into_parts(self.read_holds());
         let (_, mut parts) = self.run(partition, &scripts::COMMIT, &all, args).await?;
         let answer = parts.next().map_err(StoreError::after_write)?;
         match letter(&answer) {

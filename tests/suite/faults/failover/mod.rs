@@ -18,7 +18,7 @@
 //! ```
 
 mod clients;
-mod group;
+pub mod group;
 mod report;
 mod scenario;
 mod tally;

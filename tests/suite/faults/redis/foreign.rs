@@ -12,7 +12,7 @@ use tombola::{
         GetStatsRequest, GrantDrawsRequest, ListCampaignsRequest, PauseCampaignRequest,
         RecallUnitsRequest,
     },
-    store::Store as _,
+    store::{Store as _, fill::PoolFilling},
 };
 use tonic::{Code, Status};
 use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
@@ -63,11 +63,26 @@ impl Stall {
         let block = block("one", "u-blocked");
         let mut campaigns = stall.server.campaigns().await;
         campaigns.block_users(block).await.unwrap();
-        for id in ["one", "two"] {
-            stall.goes_on(id).await;
-        }
+        stall.until_dealt().await;
         stall.until_injected().await;
         stall
+    }
+
+    /// Draws until the decks are dealt, which needs keys that other draws do not. A first draw may
+    /// take a unit of the schedule.
+    async fn until_dealt(&mut self) {
+        let store = store_at(&self.redis().url(), 1).await;
+        for id in ["one", "two"] {
+            let campaign = CampaignId::parse("id", id).unwrap();
+            let is_dealt = async || {
+                let filling = store.filling(&campaign).await.unwrap();
+                let mut pools = filling.pools.iter();
+                pools.any(|pool| matches!(pool, PoolFilling::Deck(deck) if deck.available > 0))
+            };
+            while !is_dealt().await {
+                self.goes_on(id).await;
+            }
+        }
     }
 
     /// Waits until the service has nothing to inject for longer than a test takes: it needs keys
@@ -239,7 +254,8 @@ async fn a_record_that_is_extended_is_read_and_one_with_an_unknown_field_stops_i
         let command = ["EVAL", EXTEND, "1", &users, fields];
         assert_eq!(stall.redis().command(&command), "OK");
     };
-    let last = format!("r-{}", stall.drawn - 1); // the draw before was of the other campaign
+    stall.goes_on("one").await;
+    let last = format!("r-{}", stall.drawn);
     extend(&stall, "");
     let again = stall.lottery.draw(request("one", "u-1", &last)).await;
     let found = GetDrawRequest {

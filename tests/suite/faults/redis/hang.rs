@@ -156,7 +156,7 @@ async fn more_callers_than_may_wait_for_a_redis_that_hangs_are_sent_away_while_i
         not_after: SystemClock.now() + words::seconds(5),
         ..words::draw(&format!("u-{number}")).of("sure")
     };
-    store.draw(command(0)).await.unwrap();
+    store.draw(command(0).into()).await.unwrap();
     house.redis.freeze();
     let sent_away = Arc::new(AtomicUsize::new(0));
     let calls: JoinSet<_> = (0..CALLS)
@@ -164,7 +164,7 @@ async fn more_callers_than_may_wait_for_a_redis_that_hangs_are_sent_away_while_i
             let (store, command, sent_away) = (store.clone(), command(number), sent_away.clone());
             async move {
                 let not_after = command.not_after;
-                match store.draw(command).await {
+                match store.draw(command.into()).await {
                     Ok(Drawn::Done(answer)) => {
                         assert!(answer.at <= not_after, "drawn too late");
                         assert_eq!(answer.wins(), 1, "a false no win");

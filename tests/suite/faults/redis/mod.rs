@@ -17,6 +17,7 @@ mod lost;
 mod moved_slot;
 mod passwords;
 mod personal;
+mod replicas;
 mod rights;
 mod sentinels;
 mod startup;

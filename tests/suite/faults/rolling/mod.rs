@@ -22,9 +22,10 @@ use self::{
 };
 use super::{
     book::Book,
+    failover::group::{Group, Layout},
     kill::setting,
     load,
-    redis::{House, PARTITIONS},
+    redis::{PARTITIONS, directory_with_key},
 };
 use crate::{
     deploy::times::Times,
@@ -33,7 +34,7 @@ use crate::{
         kill::{assert_sums, caught_up},
     },
     process::{Server, Start},
-    support::postgres::Postgres,
+    support::{postgres::Postgres, program::Program, redis_server::RedisServer},
 };
 
 /// The times of the manifests are this many times shorter.
@@ -44,6 +45,8 @@ const DRAWS: u64 = 100;
 const FOLLOWERS: usize = 2;
 /// Why a stream ends at a replica that stops.
 const STOPPED: &str = "WATCH_ENDED";
+/// Why a stream ends if the replica does not reach its store, or must not use it.
+const UNAVAILABLE: &str = "STORE_UNAVAILABLE";
 
 /// An empty ledger in a PostgreSQL of its own.
 async fn database() -> Database {
@@ -80,10 +83,18 @@ fn followers(ring: &Ring<'_>, ends: &'static [&'static str]) -> Vec<Follower> {
         .collect()
 }
 
+/// Why streams may end. On a busy machine sentinels may replace their primary.
+fn ends(layout: Layout) -> &'static [&'static str] {
+    match layout {
+        Layout::Single => &[STOPPED],
+        Layout::Sentinel | Layout::Cluster => &[STOPPED, UNAVAILABLE],
+    }
+}
+
 /// Everything adds up: what callers heard, what followers saw, what is settled, and what the store
 /// has, as this server says, which ends no connection.
 async fn adds_up(
-    (house, partitions): (&House, u32),
+    (primary, partitions): (&RedisServer, u32),
     database: &Database,
     server: &Server,
     (callers, followers): (Callers, Vec<Follower>),
@@ -91,7 +102,7 @@ async fn adds_up(
     let attempts = callers.end().await;
     let mut book = Book::default();
     book.settle(server, attempts).await;
-    caught_up(house, database, partitions).await;
+    caught_up(primary, database, partitions).await;
     assert_sums(server, database).await;
     let twice = "SELECT count(*) - count(DISTINCT (campaign, user_id, request_id))
                  FROM tombola.entries WHERE kind = 'draw'";
@@ -107,34 +118,49 @@ async fn adds_up(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_replicas_are_replaced_under_load_and_no_call_fails() {
-    are_replaced(Entrance::default(), "").await;
+    are_replaced((Layout::Single, "local"), Entrance::default(), "").await;
 }
 
 /// As the overlay `production` has it: over TLS, by callers with a token.
 #[tokio::test(flavor = "multi_thread")]
 async fn three_replicas_that_know_their_callers_are_replaced_under_load_and_no_call_fails() {
     let guarded = Guarded::new();
-    are_replaced(guarded.entrance(), &guarded.options()).await;
+    let on = (Layout::Single, "local");
+    are_replaced(on, guarded.entrance(), &guarded.options()).await;
 }
 
-/// Replaces replicas with these further options, to which callers come like this.
-async fn are_replaced(entrance: Entrance, more: &str) {
+/// Every answer waits until a majority of the Redis servers has the draw.
+#[tokio::test(flavor = "multi_thread")]
+async fn three_replicas_on_sentinel_at_strict_are_replaced_under_load_and_no_call_fails() {
+    are_replaced((Layout::Sentinel, "strict"), Entrance::default(), "").await;
+}
+
+/// Replaces replicas on a store of this layout and durability, which have these further options and
+/// to which callers come like this.
+async fn are_replaced((layout, durability): (Layout, &str), entrance: Entrance, more: &str) {
     let rolls = setting("TOMBOLA_ROLLS").unwrap_or(2);
     let seed = setting("TOMBOLA_SEED").unwrap_or_else(rand::random);
     eprintln!("to repeat: TOMBOLA_SEED={seed} TOMBOLA_ROLLS={rolls}");
     let times = Times::of_production().faster(FASTER);
-    let (house, database) = (House::new(), database().await);
+    let mut group = Group::start(layout, Program::System);
+    let (data, url) = (directory_with_key(), group.url());
+    let on_store = || {
+        let start = Start::on_redis(data.path(), &url);
+        start.with(&format!("--durability {durability}"))
+    };
+    on_store().init().well();
+    let database = database().await;
     let options = options(&times, &database);
     let start = |listen: &str| {
-        let start = house.start().with(&options).with(more);
+        let start = on_store().with(&options).with(more);
         Start { listen, ..start }.serve()
     };
     // A server of its own, which asks nobody who it is.
-    load::apply_now(&house.start().serve()).await;
+    load::apply_now(&on_store().serve()).await;
     let mut ring = Ring::start_behind(entrance, times, start).await;
     assert_eq!(ring.servers.len(), 3);
     let callers = Callers::start(ring.endpoints(), seed, times.connection_age);
-    let followers = followers(&ring, &[STOPPED]);
+    let followers = followers(&ring, ends(layout));
     callers.go_on(DRAWS).await;
     for roll in 0..rolls {
         if roll % 2 == 0 {
@@ -149,9 +175,10 @@ async fn are_replaced(entrance: Entrance, more: &str) {
         callers.answers(),
         callers.repeated()
     );
-    let last = house.start().with(&settling(&database)).serve();
-    let all = (callers, followers);
-    adds_up((&house, PARTITIONS), &database, &last, all).await;
+    let last = on_store().with(&settling(&database)).serve();
+    let primary = group.primary();
+    let store = (&*group.server(primary), PARTITIONS);
+    adds_up(store, &database, &last, (callers, followers)).await;
     for server in ring.servers {
         ring::ends_well(server, times.grace);
     }

@@ -10,8 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use tombola::store::redis::Upgrade;
 
 use super::{
-    DRAWS, FASTER, STOPPED, adds_up, callers::Callers, database, followers, load, options,
-    ring::Ring, settling,
+    DRAWS, FASTER, STOPPED, UNAVAILABLE, adds_up, callers::Callers, database, followers, load,
+    options, ring::Ring, settling,
 };
 use crate::{
     deploy::times::Times,
@@ -107,7 +107,7 @@ async fn the_format_is_raised_under_load_and_no_call_fails() {
     let mut ring = Ring::start(times, start).await;
     load::apply(&ring.servers[0]).await;
     let callers = Callers::start_at(ring.endpoints(), seed, times.connection_age, ahead);
-    let followers = followers(&ring, &[STOPPED, "STORE_UNAVAILABLE"]);
+    let followers = followers(&ring, &[STOPPED, UNAVAILABLE]);
     callers.go_on(DRAWS).await;
     ring.replace_all(&callers).await;
 
@@ -137,7 +137,7 @@ async fn the_format_is_raised_under_load_and_no_call_fails() {
     );
     let last = at_now().with(&settling(&database)).serve();
     let all = (callers, followers);
-    adds_up((&house, OF_DUMPS), &database, &last, all).await;
+    adds_up((&house.redis, OF_DUMPS), &database, &last, all).await;
 }
 
 /// Starts a server of the earlier version; its master key is in the directory.
@@ -204,5 +204,5 @@ async fn an_earlier_version_is_replaced_under_load() {
     );
     let last = house.start().with(&settling(&database)).serve();
     let all = (callers, followers);
-    adds_up((&house, PARTITIONS), &database, &last, all).await;
+    adds_up((&house.redis, PARTITIONS), &database, &last, all).await;
 }

@@ -1,15 +1,8 @@
 //! The gate before the services: who calls, how often, and whether at all.
 
-use std::{
-    convert::Infallible,
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::{future::Future, sync::Arc};
 
-use tonic::codegen::http::{Request, Response};
-use tower::{Layer, Service};
+use tonic::codegen::http::Request;
 
 use super::{
     Access, Caller, Denial, Permission, Reflection, Rpc, Secret, bearer,
@@ -18,13 +11,7 @@ use super::{
     policy::CertificateName,
     table::{REFLECTION, is_brake, is_proposable, permission},
 };
-use crate::{
-    grpc::{
-        live::Live,
-        status::{CallError, status},
-    },
-    tls::Peer,
-};
+use crate::{grpc::live::Live, tls::Peer};
 
 /// The beginning of the paths of reflection, in all its versions.
 const REFLECTION_PATH: &str = "/grpc.reflection.";
@@ -39,15 +26,15 @@ struct Needed {
     is_brake: bool,
 }
 
-/// Puts every call before its gate.
-#[derive(Clone, Debug)]
-pub(in crate::grpc) struct AccessLayer {
+/// The gate of a server.
+#[derive(Debug)]
+pub(in crate::grpc) struct Gate {
     access: Access,
     reflection: Reflection,
 }
 
-impl AccessLayer {
-    /// The gate of a server.
+impl Gate {
+    /// A gate for those whom `access` lets through.
     pub(in crate::grpc) fn new(access: &Access, reflection: Reflection) -> Self {
         Self {
             access: access.clone(),
@@ -74,63 +61,23 @@ impl AccessLayer {
             None => None,
         }
     }
-}
 
-impl<S> Layer<S> for AccessLayer {
-    type Service = AccessService<S>;
-
-    fn layer(&self, service: S) -> AccessService<S> {
-        AccessService {
-            gate: self.clone(),
-            service,
-        }
-    }
-}
-
-/// Services behind their gate.
-#[derive(Clone, Debug)]
-pub(in crate::grpc) struct AccessService<S> {
-    gate: AccessLayer,
-    service: S,
-}
-
-impl<S, B, R> Service<Request<B>> for AccessService<S>
-where
-    S: Service<Request<B>, Response = Response<R>, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
-    B: Send + 'static,
-    R: Default,
-{
-    type Response = Response<R>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<R>, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.service.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let Some(policed) = self.gate.access.0.clone() else {
+    /// Learns who calls, if the path needs a permission: the future has the caller, which must be
+    /// put into the request's extensions, or says why the call is refused. None: everybody may
+    /// call; if there are no identities at all, the request has its caller by then.
+    pub(in crate::grpc) fn admit<B>(
+        &self,
+        request: &mut Request<B>,
+    ) -> Option<impl Future<Output = Result<Caller, Denial>> + Send + use<B>> {
+        let Some(policed) = &self.access.0 else {
             request.extensions_mut().insert(Caller::anybody());
-            return Box::pin(self.service.call(request));
+            return None;
         };
-        let needed = self.gate.permission(request.uri().path());
-        let Some(needed) = needed else {
-            return Box::pin(self.service.call(request));
-        };
-        let spare = self.service.clone();
-        let mut ready = std::mem::replace(&mut self.service, spare);
-        let credential = credential(&request);
+        let needed = self.permission(request.uri().path())?;
+        let policed = Arc::clone(policed);
+        let credential = credential(request);
         let is_live = request.extensions().get::<Live>().is_some();
-        Box::pin(async move {
-            match admit(&policed, needed, credential, is_live).await {
-                Ok(caller) => {
-                    request.extensions_mut().insert(caller);
-                    ready.call(request).await
-                }
-                Err(denial) => Ok(status(&CallError::Denied(denial), "").into_http()),
-            }
-        })
+        Some(async move { admit(&policed, needed, credential, is_live).await })
     }
 }
 
