@@ -31,7 +31,8 @@ pub(super) struct Operator<'a> {
 
 impl Operator<'_> {
     /// Does what is to be done until the campaign ends, and then nothing. What is refused is noted
-    /// as a fault.
+    /// as a fault, but for what was sent before the end and came after it: a service may take long
+    /// to start.
     pub(super) async fn work(&self) -> Infallible {
         let stage = &self.links.stage;
         let mut version = 1;
@@ -44,12 +45,20 @@ impl Operator<'_> {
                     return pending().await;
                 }
                 stage.clock.sleep_until(at).await;
-                if let Err(failure) = self.act(day, act, &mut version).await {
-                    stage.fault(format!("{act} of day {day}: {failure}"));
+                match self.act(day, act, &mut version).await {
+                    Err(failure) if self.came_after_the_end(&failure) => return pending().await,
+                    Err(failure) => stage.fault(format!("{act} of day {day}: {failure}")),
+                    Ok(()) => {}
                 }
             }
         }
         pending().await
+    }
+
+    fn came_after_the_end(&self, failure: &Failure) -> bool {
+        // A plan that is too late is no valid change.
+        let is_refused = matches!(&*failure.reason, "CAMPAIGN_ENDED" | "INVALID_REQUEST");
+        is_refused && self.links.stage.clock.now() >= self.main.end
     }
 
     async fn act(&self, day: usize, act: Act, version: &mut u32) -> Outcome {
