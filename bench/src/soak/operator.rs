@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, future::pending, time::Duration};
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use tombola::proto::{
     ApplyCampaignRequest, CloseCampaignRequest, PauseCampaignRequest, PausePrizeRequest,
     ResumeCampaignRequest, ResumePrizeRequest,
@@ -46,19 +46,17 @@ impl Operator<'_> {
                 }
                 stage.clock.sleep_until(at).await;
                 match self.act(day, act, &mut version).await {
-                    Err(failure) if self.came_after_the_end(&failure) => return pending().await,
-                    Err(failure) => stage.fault(format!("{act} of day {day}: {failure}")),
                     Ok(()) => {}
+                    Err(failure)
+                        if is_after_the_end(&failure, stage.clock.now(), self.main.end) =>
+                    {
+                        return pending().await;
+                    }
+                    Err(failure) => stage.fault(format!("{act} of day {day}: {failure}")),
                 }
             }
         }
         pending().await
-    }
-
-    fn came_after_the_end(&self, failure: &Failure) -> bool {
-        // A plan that is too late is no valid change.
-        let is_refused = matches!(&*failure.reason, "CAMPAIGN_ENDED" | "INVALID_REQUEST");
-        is_refused && self.links.stage.clock.now() >= self.main.end
     }
 
     async fn act(&self, day: usize, act: Act, version: &mut u32) -> Outcome {
@@ -154,4 +152,30 @@ pub(super) async fn apply(links: &Links, yaml: &str, base: u32, request_id: &str
         .into_inner()
         .status;
     Ok(status.map_or(0, |status| status.version))
+}
+
+/// Whether a call failed because the campaign had ended when the service looked at it.
+fn is_after_the_end(failure: &Failure, now: Timestamp, end: Timestamp) -> bool {
+    // A plan that comes too late is refused as a change that is not valid.
+    let is_refused = matches!(&*failure.reason, "CAMPAIGN_ENDED" | "INVALID_REQUEST");
+    is_refused && now >= end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_end_explains_is_no_fault() {
+        let end = Timestamp::from_second(1_000).unwrap();
+        let before = end - SignedDuration::from_secs(1);
+        let failed = |reason| Failure::refused(reason, "");
+        for reason in ["CAMPAIGN_ENDED", "INVALID_REQUEST"] {
+            assert!(is_after_the_end(&failed(reason), end, end), "{reason}");
+            assert!(!is_after_the_end(&failed(reason), before, end), "{reason}");
+        }
+        for reason in ["UNAVAILABLE", "OVERLOADED", "VERSION_STALE"] {
+            assert!(!is_after_the_end(&failed(reason), end, end), "{reason}");
+        }
+    }
 }

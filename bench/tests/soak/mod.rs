@@ -13,7 +13,7 @@ fn a_soak_finds_nothing_wrong_while_services_come_and_go_and_plans_change() {
     let mut command = process::bench();
     command.args(["soak", "--json", "--directory"]);
     command.arg(directory.path()).arg("--report").arg(&report);
-    let options = "--duration 9s --days 0.09 --rate 50 --users 100 --restart-every 1s";
+    let options = "--duration 9s --days 0.09 --rate 50 --users 100 --restart-every 800ms";
     let said = Ended::of(command.args(options.split_whitespace())).well();
     let found: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(found["speed"], 864);
