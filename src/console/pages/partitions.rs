@@ -15,7 +15,7 @@ use crate::{
     proto::{GetStatsResponse, LedgerStats, PartitionLedger},
 };
 
-/// How a partition does.
+/// The state of a partition.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Halted,
