@@ -318,7 +318,7 @@ pub(crate) async fn now(server: &mut Campaigns) -> Outcome<Timestamp> {
 }
 
 /// Rounds down to a whole second, as campaigns begin and end on whole seconds.
-fn whole_second(moment: Timestamp) -> Timestamp {
+pub(crate) fn whole_second(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }
 

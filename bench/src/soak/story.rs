@@ -8,6 +8,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 
 use super::args::Times;
+use crate::campaigns::whole_second;
 
 /// The share of draws for which an hour of the schedule has a coupon.
 const COUPONS_PER_DRAW: f64 = 0.1;
@@ -147,11 +148,6 @@ impl fmt::Display for Act {
             Self::Resume => "resume",
         })
     }
-}
-
-/// Rounds down to a whole second, as campaigns begin and end on whole seconds.
-fn whole_second(moment: Timestamp) -> Timestamp {
-    Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }
 
 #[cfg(test)]
