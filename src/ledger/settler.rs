@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{chance::MasterKey, metrics::STORE, model::Moment, store::Store};
 
-/// The pause after a look that found nothing.
+/// The pause after a look that found less than a batch.
 const IDLE_PAUSE: Duration = Duration::from_millis(200);
 /// The pause after a fault of the sink: from this, twice as long each time, to that.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
@@ -127,16 +127,19 @@ impl Settler {
         }
     }
 
-    /// Settles a batch of each partition; false if there is nothing more to do for now.
+    /// Settles a batch of each partition. False if there is nothing more to do for now: to settle a
+    /// few entries at a time would cost nearly as much for each of them as for a batch.
     async fn pass(&mut self, sink: &mut dyn Sink) -> Result<bool, SinkError> {
         let partitions = self.carrier.store().info().partitions;
-        let mut oldest: Option<Moment> = None;
+        let batch = sink.batch_entries();
+        let (mut oldest, mut is_more) = (None::<Moment>, false);
         for partition in 0..partitions {
             match self.carrier.settle(sink, partition).await {
                 Ok(settled) => {
                     self.note_well(sink, partition).await?;
                     if let Settled::Entries(entries, first) = settled {
                         STORE.settled_entries.inc_by(entries as u64);
+                        is_more |= entries >= batch;
                         oldest = Some(oldest.map_or(first, |oldest| oldest.min(first)));
                     }
                 }
@@ -149,7 +152,7 @@ impl Settler {
             Some(oldest) => self.note_lag(oldest),
             None => STORE.settle_lag_s.set(0.0),
         }
-        Ok(oldest.is_some())
+        Ok(is_more)
     }
 
     fn note_away(&mut self, error: &SinkError) {

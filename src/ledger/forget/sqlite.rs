@@ -13,13 +13,16 @@ use crate::{
         entry::OWN_FORMAT,
         read::{
             EntryRow,
-            sql::{ENTRY_COLUMNS, OPERATIONS},
+            sql::{ENTRY_COLUMNS, OPERATIONS, among, numbers},
             sqlite::entry,
         },
     },
     store::{
         StoreError,
-        sqlite::{BUSY_PATIENCE, DATABASE_FILE, is_up_to_date},
+        sqlite::{
+            BUSY_PATIENCE, DATABASE_FILE, is_up_to_date,
+            lookup::{self, Search, Term},
+        },
     },
 };
 
@@ -57,16 +60,17 @@ impl SqliteEraser {
     fn read(&self, user: &str) -> rusqlite::Result<(Vec<EntryRow>, u64)> {
         let quoted = serde_json::Value::from(user).to_string();
         let mut rows = Vec::new();
-        let sql =
-            format!("SELECT {ENTRY_COLUMNS} FROM entries WHERE user_id = ?1 AND format <> ?2");
+        let found = numbers(&entries_of(&self.db, user)?);
+        let of_user = format!("FROM {} WHERE user_id = $2", among("entries", 1));
+        let sql = format!("SELECT {ENTRY_COLUMNS} {of_user} AND format <> $3");
         let mut statement = self.db.prepare(&sql)?;
-        for row in statement.query_map(params![user, OWN_FORMAT], entry)? {
+        for row in statement.query_map(params![found, user, OWN_FORMAT], entry)? {
             rows.push(row?);
         }
-        let sql = "SELECT count(*) FROM entries WHERE user_id = ?1 AND format = ?2";
-        let mut in_bytes: u64 = self
-            .db
-            .query_row(sql, params![user, OWN_FORMAT], |row| row.get(0))?;
+        let sql = format!("SELECT count(*) {of_user} AND format = $3");
+        let mut in_bytes: u64 =
+            self.db
+                .query_row(&sql, params![found, user, OWN_FORMAT], |row| row.get(0))?;
         // Entries of kinds that name users in `people`; each has an index.
         for naming in [
             format!("{OPERATIONS} AND kind = 'operated'"),
@@ -98,16 +102,19 @@ impl SqliteEraser {
                    WHERE partition = ?4 AND sequence = ?5";
         let mut wins = 0;
         for change in changes {
-            transaction.prepare_cached(sql)?.execute(params![
-                change.user,
-                change.request,
-                change.people,
-                change.id.partition,
-                change.id.sequence,
-            ])?;
-            if let Some(win) = &change.win {
-                wins += write_wins(&transaction, change, win)? as u64;
-            }
+            wins += lookup::change(&transaction, change.id.sequence, || {
+                transaction.prepare_cached(sql)?.execute(params![
+                    change.user,
+                    change.request,
+                    change.people,
+                    change.id.partition,
+                    change.id.sequence,
+                ])?;
+                match &change.win {
+                    Some(win) => write_wins(&transaction, change, win),
+                    None => Ok(0),
+                }
+            })? as u64;
         }
         let sql = "INSERT INTO erasures (erased_at, operator, reason, pseudonyms, entries, wins)
                    VALUES (CAST(unixepoch('subsec') * 1000000 AS INTEGER), ?1, ?2, ?3, ?4, ?5)";
@@ -132,14 +139,23 @@ impl Eraser for SqliteEraser {
     }
 
     async fn count_wins(&mut self, user: &str) -> Result<u64, SinkError> {
-        let sql = "SELECT count(*) FROM wins WHERE user_id = ?1";
-        let count = self.db.query_row(sql, [user], |row| row.get(0));
-        Ok(count.map_err(StoreError::from)?)
+        let count = || {
+            let found = numbers(&entries_of(&self.db, user)?);
+            let of_user = format!("FROM {} WHERE user_id = $2", among("wins", 1));
+            let sql = format!("SELECT count(*) {of_user}");
+            self.db.query_row(&sql, [&found, user], |row| row.get(0))
+        };
+        Ok(count().map_err(StoreError::from)?)
     }
 
     async fn write(&mut self, changes: &[Change], reason: &Reason) -> Result<u64, SinkError> {
         Ok(self.change(changes, reason).map_err(StoreError::from)?)
     }
+}
+
+/// The numbers of entries that may be of a user, the oldest first.
+fn entries_of(db: &Connection, user: &str) -> rusqlite::Result<Vec<u64>> {
+    Search::new([Term::user(user)]).all(db)
 }
 
 fn write_wins(db: &Connection, change: &Change, win: &WinChange) -> rusqlite::Result<usize> {
@@ -158,8 +174,10 @@ fn write_wins(db: &Connection, change: &Change, win: &WinChange) -> rusqlite::Re
         // A win that was delivered after its user was erased has a reference again.
         None => {
             let sql = "UPDATE wins SET delivery_reference = ''
-                       WHERE user_id = ?1 AND partition = ?2 AND delivery_reference <> ''";
-            let values = params![change.pseudonym, change.id.partition];
+                       WHERE user_id = ?1 AND partition = ?2 AND delivery_reference <> ''
+                           AND sequence IN (SELECT value FROM json_each(?3))";
+            let found = numbers(&entries_of(db, &change.pseudonym)?);
+            let values = params![change.pseudonym, change.id.partition, found];
             db.prepare_cached(sql)?.execute(values)
         }
     }

@@ -66,6 +66,38 @@ pub struct Sql {
     pub values: Vec<Value>,
 }
 
+/// Where a statement looks for entries and wins.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// In all rows of the tables whose names begin with this schema.
+    Schema(&'a str),
+    /// In the rows of entries with these numbers, in the one partition of an embedded store.
+    Among(&'a [u64]),
+}
+
+impl Source<'_> {
+    fn schema(&self) -> &str {
+        match self {
+            Self::Schema(schema) => schema,
+            Self::Among(_) => "",
+        }
+    }
+}
+
+/// The rows of entries whose numbers are in a parameter as a JSON list, for `FROM`. SQLite looks
+/// up each of them.
+pub(in crate::ledger) fn among(table: &str, parameter: usize) -> String {
+    format!(
+        "json_each(${parameter}) AS found CROSS JOIN {table}
+             ON {table}.partition = 0 AND {table}.sequence = found.value"
+    )
+}
+
+/// The parameter of [`among`].
+pub(in crate::ledger) fn numbers(sequences: &[u64]) -> String {
+    serde_json::json!(sequences).to_string()
+}
+
 impl Sql {
     /// How far each partition is settled. `schema` is what the names of tables begin with.
     pub fn cursors(schema: &str) -> Self {
@@ -90,14 +122,12 @@ impl Sql {
     }
 
     /// The win of a unit. A win that the store has lost in a rollback is none.
-    pub fn win(campaign: &CampaignId, unit: &str, schema: &str) -> Self {
+    pub fn win(campaign: &CampaignId, unit: &str, source: Source<'_>) -> Self {
         let mut sql = Self::default();
-        sql.add(&format!(
-            "SELECT {WIN_COLUMNS} FROM {schema}wins AS wins WHERE NOT EXISTS (
-                 SELECT 1 FROM {schema}orphans AS orphans
-                 WHERE orphans.partition = wins.partition
-                     AND wins.sequence BETWEEN first_sequence AND last_sequence)"
-        ));
+        sql.add(&format!("SELECT {WIN_COLUMNS} FROM "));
+        sql.rows("wins", source);
+        sql.add(" WHERE true");
+        sql.not_lost("wins", source);
         sql.equal("campaign", Some(campaign.as_str()));
         sql.equal("unit_id", Some(unit));
         sql.add(" ORDER BY sequence DESC LIMIT 1");
@@ -139,16 +169,13 @@ impl Sql {
     pub fn draw(
         (campaign, user): (&CampaignId, &UserId),
         request: &RequestId,
-        schema: &str,
+        source: Source<'_>,
     ) -> Self {
         let mut sql = Self::default();
-        sql.add(&format!(
-            "SELECT {ENTRY_COLUMNS} FROM {schema}entries AS entries
-             WHERE kind = 'draw' AND NOT EXISTS (
-                 SELECT 1 FROM {schema}orphans AS orphans
-                 WHERE orphans.partition = entries.partition
-                     AND entries.sequence BETWEEN first_sequence AND last_sequence)"
-        ));
+        sql.add(&format!("SELECT {ENTRY_COLUMNS} FROM "));
+        sql.rows("entries", source);
+        sql.add(" WHERE kind = 'draw'");
+        sql.not_lost("entries", source);
         sql.equal("user_id", Some(user.as_str()));
         sql.equal("campaign", Some(campaign.as_str()));
         sql.equal("request_id", Some(request.as_str()));
@@ -229,11 +256,11 @@ impl Sql {
     }
 
     /// A part of the list of wins.
-    pub fn wins(query: &WinQuery, schema: &str) -> Self {
+    pub fn wins(query: &WinQuery, source: Source<'_>) -> Self {
         let mut sql = Self::default();
-        sql.add(&format!(
-            "SELECT {WIN_COLUMNS} FROM {schema}wins WHERE true"
-        ));
+        sql.add(&format!("SELECT {WIN_COLUMNS} FROM "));
+        sql.rows("wins", source);
+        sql.add(" WHERE true");
         sql.equal("user_id", query.user.as_ref().map(|user| user.as_str()));
         let campaign = query.campaign.as_ref();
         sql.equal("campaign", campaign.map(|campaign| campaign.as_str()));
@@ -241,6 +268,7 @@ impl Sql {
         sql.equal("unit_id", query.unit.as_deref());
         if query.unit.is_some() && query.campaign.is_none() {
             // The index of units begins with the campaign.
+            let schema = source.schema();
             sql.add(&format!(
                 " AND campaign IN (SELECT DISTINCT campaign FROM {schema}prizes)"
             ));
@@ -256,11 +284,12 @@ impl Sql {
     }
 
     /// A part of a list of entries. Entries that follow [`PAGE_BYTES_MAX`] bytes are left out.
-    pub fn list(query: &EntryQuery, schema: &str) -> Self {
+    pub fn list(query: &EntryQuery, source: Source<'_>) -> Self {
         let mut sql = Self::default();
         sql.begin_page(NEWEST_FIRST);
+        sql.rows("entries", source);
         let condition = condition(query.kinds);
-        sql.add(&format!("{schema}entries AS entries WHERE {condition}"));
+        sql.add(&format!(" WHERE {condition}"));
         let request = query.request.as_ref();
         // Few draws have the same request id, but a planner without statistics would take the
         // index of a user or a campaign, which also has the order.
@@ -279,7 +308,7 @@ impl Sql {
         if !has_index && query.user.is_none() && campaign.is_none() && envelope.is_none() {
             sql.add(BY_TIME);
         }
-        sql.seen(&query.seen, schema);
+        sql.seen(&query.seen, source.schema());
         sql.range(&query.range, false);
         sql.end_page(NEWEST_FIRST, PAGE_BYTES_MAX);
         sql
@@ -312,6 +341,28 @@ impl Sql {
         self.values.push(value);
         // Writing to memory does not fail.
         let _ = write!(self.text, "{text}${}", self.values.len());
+    }
+
+    /// Adds a table, under its name without the schema.
+    fn rows(&mut self, table: &str, source: Source<'_>) {
+        match source {
+            Source::Schema(schema) => self.add(&format!("{schema}{table} AS {table}")),
+            Source::Among(sequences) => {
+                self.values.push(Value::Text(numbers(sequences)));
+                self.add(&among(table, self.values.len()));
+            }
+        }
+    }
+
+    /// Leaves out what the store has lost in a rollback.
+    fn not_lost(&mut self, table: &str, source: Source<'_>) {
+        let schema = source.schema();
+        self.add(&format!(
+            " AND NOT EXISTS (
+                 SELECT 1 FROM {schema}orphans AS orphans
+                 WHERE orphans.partition = {table}.partition
+                     AND {table}.sequence BETWEEN first_sequence AND last_sequence)"
+        ));
     }
 
     fn equal(&mut self, column: &str, value: Option<&str>) {

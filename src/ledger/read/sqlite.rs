@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Row, ToSql, params_from_iter, types::ToSqlOutput};
 
 use super::{
-    EntryQuery, LedgerReader, ReadError, Removed, Rows, SettledTo, SettledWin, WinQuery,
+    EntryQuery, LedgerReader, Range, ReadError, Removed, Rows, SettledTo, SettledWin, WinQuery,
     row::{self, EntryRow, VersionColumns, decode},
-    sql::{Sql, Value},
+    sql::{PAGE_BYTES_MAX, Source, Sql, Value},
 };
 use crate::{
     ledger::{
@@ -20,7 +20,10 @@ use crate::{
     model::{Campaign, CampaignId, Moment, RequestId, UserId},
     store::{
         Entry, LedgerId, Result as StoreResult, SettledUpTo,
-        sqlite::LedgerTables,
+        sqlite::{
+            LedgerTables,
+            lookup::{Search, Term},
+        },
         view::{DrawCounts, VersionInfo},
     },
 };
@@ -44,10 +47,81 @@ impl SqliteReader {
         sql: Sql,
         read: fn(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, ReadError> {
-        let rows = self.tables.read(move |db| rows(db, &sql, read)).await;
-        Ok(rows.map_err(SinkError::from)?)
+        self.read(move |db| rows(db, &sql, read)).await
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> StoreResult<T> + Send + 'static,
+    ) -> Result<T, ReadError> {
+        Ok(self.tables.read(work).await.map_err(SinkError::from)?)
     }
 }
+
+/// Rows of the entries that a search finds, until there are as many as asked for, or enough.
+fn found<T>(
+    db: &Connection,
+    mut search: Search,
+    range: Range,
+    sql: impl Fn(Range, Source<'_>) -> Sql,
+    read: fn(&Row<'_>) -> rusqlite::Result<T>,
+    are_enough: fn(&[T]) -> bool,
+) -> StoreResult<Vec<T>> {
+    let mut found = Vec::new();
+    while found.len() < range.limit && !are_enough(&found) {
+        let sequences = search.next(db)?;
+        if sequences.is_empty() {
+            break;
+        }
+        let rest = Range {
+            limit: range.limit - found.len(),
+            ..range
+        };
+        let sql = sql(rest, Source::Among(&sequences));
+        found.extend(rows(db, &sql, read)?);
+    }
+    Ok(found)
+}
+
+/// A search in a part of a list.
+fn search(
+    db: &Connection,
+    terms: impl IntoIterator<Item = Term>,
+    range: &Range,
+) -> StoreResult<Search> {
+    let search = Search::new(terms).between(db, range.from, range.to)?;
+    Ok(match range.after {
+        // Further wins of the same draw may follow.
+        Some(after) => search.before(after.id.sequence + 1),
+        None => search,
+    })
+}
+
+/// What wins are found by; none if they are not found by ids.
+fn terms_of_wins(db: &Connection, query: &WinQuery) -> StoreResult<Option<Vec<Term>>> {
+    let Some(unit) = &query.unit else {
+        let user = query.user.as_ref();
+        return Ok(user.map(|user| vec![Term::user(user.as_str())]));
+    };
+    if let Some(campaign) = &query.campaign {
+        return Ok(Some(vec![Term::unit(campaign.as_str(), unit)]));
+    }
+    let mut statement = db.prepare_cached("SELECT DISTINCT campaign FROM prizes")?;
+    let terms = statement.query_map([], |row| Ok(Term::unit(row.get_ref(0)?.as_str()?, unit)))?;
+    Ok(Some(terms.collect::<rusqlite::Result<_>>()?))
+}
+
+/// Whether entries are so large that no further ones are read.
+fn is_large(entries: &[EntryRow]) -> bool {
+    entries.iter().map(|row| row.body.len()).sum::<usize>() >= PAGE_BYTES_MAX
+}
+
+const ONE: Range = Range {
+    from: None,
+    to: None,
+    after: None,
+    limit: 1,
+};
 
 fn rows<T>(
     db: &Connection,
@@ -179,14 +253,34 @@ impl LedgerReader for SqliteReader {
         campaign: &CampaignId,
         unit: &str,
     ) -> Result<Option<SettledWin>, ReadError> {
-        let mut found = self.query(Sql::win(campaign, unit, SCHEMA), win).await?;
-        Ok(found.pop())
+        let (campaign, unit) = (campaign.clone(), unit.to_owned());
+        let read = move |db: &Connection| {
+            let search = Search::new([Term::unit(campaign.as_str(), &unit)]);
+            let sql = |_: Range, source: Source<'_>| Sql::win(&campaign, &unit, source);
+            found(db, search, ONE, sql, win, |_| false)
+        };
+        Ok(self.read(read).await?.pop())
     }
 
     async fn wins(&self, query: &WinQuery) -> Result<Rows<SettledWin>, ReadError> {
-        let rows = self.query(Sql::wins(query, SCHEMA), win).await?;
+        let (query, limit) = (query.clone(), query.range.limit);
+        let read = move |db: &Connection| {
+            let Some(terms) = terms_of_wins(db, &query)? else {
+                return rows(db, &Sql::wins(&query, Source::Schema(SCHEMA)), win);
+            };
+            let search = search(db, terms, &query.range)?;
+            let sql = |range: Range, source: Source<'_>| {
+                let query = WinQuery {
+                    range,
+                    ..query.clone()
+                };
+                Sql::wins(&query, source)
+            };
+            found(db, search, query.range, sql, win, |_| false)
+        };
+        let rows = self.read(read).await?;
         Ok(Rows {
-            more: rows.len() == query.range.limit,
+            more: rows.len() == limit,
             rows,
         })
     }
@@ -197,8 +291,26 @@ impl LedgerReader for SqliteReader {
     }
 
     async fn list(&self, query: &EntryQuery) -> Result<Rows<Entry>, ReadError> {
-        let found = self.query(Sql::list(query, SCHEMA), entry).await?;
-        Rows::of(found, query.range.limit)
+        let (query, limit) = (query.clone(), query.range.limit);
+        let read = move |db: &Connection| {
+            let term = match (&query.request, &query.user) {
+                (Some(request), _) => Term::request(request.as_str()),
+                (None, Some(user)) => Term::user(user.as_str()),
+                (None, None) => {
+                    return rows(db, &Sql::list(&query, Source::Schema(SCHEMA)), entry);
+                }
+            };
+            let search = search(db, [term], &query.range)?;
+            let sql = |range: Range, source: Source<'_>| {
+                let query = EntryQuery {
+                    range,
+                    ..query.clone()
+                };
+                Sql::list(&query, source)
+            };
+            found(db, search, query.range, sql, entry, is_large)
+        };
+        Rows::of(self.read(read).await?, limit)
     }
 
     async fn activity(
@@ -236,8 +348,14 @@ impl LedgerReader for SqliteReader {
         user: &UserId,
         request: &RequestId,
     ) -> Result<Option<Entry>, ReadError> {
-        let sql = Sql::draw((campaign, user), request, SCHEMA);
-        let found = self.query(sql, entry).await?;
+        let (campaign, user, request) = (campaign.clone(), user.clone(), request.clone());
+        let read = move |db: &Connection| {
+            let search = Search::new([Term::request(request.as_str())]);
+            let sql =
+                |_: Range, source: Source<'_>| Sql::draw((&campaign, &user), &request, source);
+            found(db, search, ONE, sql, entry, is_large)
+        };
+        let found = self.read(read).await?;
         found.into_iter().next().map(decode).transpose()
     }
 

@@ -33,6 +33,7 @@ mod inbox;
 mod job;
 mod limit_checks;
 mod load;
+pub mod lookup;
 mod open;
 mod open_error;
 mod probe;

@@ -13,7 +13,8 @@ use std::{
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::{
-    faults::is_damage, open_error::OpenError, reserve::Reserve, state::load_view, step::last_entry,
+    faults::is_damage, lookup, open_error::OpenError, reserve::Reserve, state::load_view,
+    step::last_entry,
 };
 use crate::{
     lock_file::LockFile,
@@ -46,9 +47,12 @@ const SCHEMAS: [&str; SCHEMA_VERSION as usize] = [
     ),
     include_str!("schema_requests.sql"),
     include_str!("schema_changed.sql"),
+    include_str!("schema_lookup.sql"),
 ];
 /// The version of the schema.
-pub(super) const SCHEMA_VERSION: u32 = 17;
+pub(super) const SCHEMA_VERSION: u32 = 18;
+/// The last version before [`lookup::build`].
+pub(super) const BEFORE_LOOKUP: usize = 17;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 32 MiB of pages; readers, whose pages every commit makes stale, keep few.
@@ -315,18 +319,29 @@ pub fn is_up_to_date(db: &Connection) -> rusqlite::Result<bool> {
     Ok(pragma(db, "user_version")? >= i64::from(SCHEMA_VERSION))
 }
 
+/// Brings the tables to this version.
 pub(super) fn prepare_schema(db: &Connection) -> Result<(), OpenError> {
-    let version = pragma(db, "user_version").map_err(OpenError::database)?;
-    let version = usize::try_from(version).unwrap_or(usize::MAX);
-    let Some(missing) = SCHEMAS.get(version..).filter(|missing| !missing.is_empty()) else {
-        return Ok(());
+    let prepare = || {
+        prepare_up_to(db, BEFORE_LOOKUP)?;
+        if !is_up_to_date(db)? {
+            lookup::build(db)?;
+        }
+        prepare_up_to(db, SCHEMAS.len())
     };
-    let schema = missing.concat();
+    prepare().map_err(OpenError::database)
+}
+
+/// Brings the tables to a version, if they are of an earlier one.
+pub(super) fn prepare_up_to(db: &Connection, version: usize) -> rusqlite::Result<()> {
+    let found = usize::try_from(pragma(db, "user_version")?).unwrap_or(usize::MAX);
+    let missing = SCHEMAS.get(found..version).unwrap_or_default().concat();
+    if missing.is_empty() {
+        return Ok(());
+    }
     db.execute_batch(&format!(
-        "BEGIN IMMEDIATE; {schema}
-         PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+        "BEGIN IMMEDIATE; {missing}
+         PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version}; COMMIT;"
     ))
-    .map_err(OpenError::database)
 }
 
 /// The store's id; a new store gets one, and is bound to its key and its kind of clock.

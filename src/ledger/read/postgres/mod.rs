@@ -17,7 +17,7 @@ pub(in crate::ledger) use rows::removed;
 use super::{
     EntryQuery, LedgerReader, ReadError, Removed, Rows, SettledTo, SettledWin, WinQuery,
     row::{self, decode},
-    sql::{Sql, Value},
+    sql::{Source, Sql, Value},
 };
 use crate::{
     ledger::{
@@ -154,12 +154,16 @@ impl LedgerReader for PostgresReader {
         campaign: &CampaignId,
         unit: &str,
     ) -> Result<Option<SettledWin>, ReadError> {
-        let found = self.query(&Sql::win(campaign, unit, SCHEMA)).await?;
+        let found = self
+            .query(&Sql::win(campaign, unit, Source::Schema(SCHEMA)))
+            .await?;
         Ok(found.first().map(rows::win))
     }
 
     async fn wins(&self, query: &WinQuery) -> Result<Rows<SettledWin>, ReadError> {
-        let found = self.query(&Sql::wins(query, SCHEMA)).await?;
+        let found = self
+            .query(&Sql::wins(query, Source::Schema(SCHEMA)))
+            .await?;
         Ok(Rows {
             more: found.len() == query.range.limit,
             rows: found.iter().map(rows::win).collect(),
@@ -172,7 +176,9 @@ impl LedgerReader for PostgresReader {
     }
 
     async fn list(&self, query: &EntryQuery) -> Result<Rows<Entry>, ReadError> {
-        let found = self.query(&Sql::list(query, SCHEMA)).await?;
+        let found = self
+            .query(&Sql::list(query, Source::Schema(SCHEMA)))
+            .await?;
         let found = found.iter().map(rows::entry).collect();
         Rows::of(found, query.range.limit)
     }
@@ -202,7 +208,7 @@ impl LedgerReader for PostgresReader {
         user: &UserId,
         request: &RequestId,
     ) -> Result<Option<Entry>, ReadError> {
-        let sql = Sql::draw((campaign, user), request, SCHEMA);
+        let sql = Sql::draw((campaign, user), request, Source::Schema(SCHEMA));
         let found = self.query(&sql).await?;
         found.first().map(rows::entry).map(decode).transpose()
     }

@@ -11,7 +11,10 @@ use crate::{
         wins::Win,
     },
     model::Moment,
-    store::Result,
+    store::{
+        Result,
+        sqlite::lookup::{self, Search, Term, Terms},
+    },
 };
 
 /// Writes a batch and moves the cursor; false, and nothing is written, if the cursor is not at
@@ -32,12 +35,18 @@ pub(super) fn write(
         return Ok(false);
     }
     move_cursor(db, now, after, batch.entries.len())?;
+    let mut wins = batch.wins.iter().peekable();
     for entry in &batch.entries {
         insert_entry(db, entry)?;
+        let (user, request) = (entry.user.as_deref(), entry.request.as_deref());
+        let mut terms = Terms::of(entry.kind, user, request);
+        while let Some(win) = wins.next_if(|win| win.sequence == entry.sequence) {
+            insert_win(db, win)?;
+            terms.add_win(&win.campaign, &win.user, &win.unit);
+        }
+        lookup::insert(db, entry.sequence, &terms)?;
     }
-    for win in &batch.wins {
-        insert_win(db, win)?;
-    }
+    lookup::merge(db)?;
     for change in &batch.deliveries {
         change_win(db, change)?;
     }
@@ -170,19 +179,30 @@ fn insert_win(db: &Connection, win: &Win) -> Result<()> {
 fn change_win(db: &Connection, change: &DeliveryChange) -> Result<()> {
     let sql = "UPDATE wins SET delivery = ?1, delivery_at = ?2,
                    delivery_reference = COALESCE(?3, delivery_reference)
-               WHERE campaign = ?4 AND unit_id = ?5 AND partition = ?6 AND sequence = (
-                   SELECT max(sequence) FROM wins
-                   WHERE campaign = ?4 AND unit_id = ?5 AND partition = ?6 AND sequence < ?7)";
-    db.prepare_cached(sql)?.execute(params![
-        change.code(),
-        change.at.as_micros(),
-        change.reference,
-        change.campaign,
-        change.unit,
-        change.partition,
-        change.sequence,
-    ])?;
-    Ok(())
+               WHERE campaign = ?4 AND unit_id = ?5 AND partition = ?6 AND sequence = ?7";
+    let mut update = db.prepare_cached(sql)?;
+    let win = [Term::unit(&change.campaign, &change.unit)];
+    let mut search = Search::new(win).before(change.sequence);
+    loop {
+        let found = search.next(db)?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        for sequence in found {
+            let changed = update.execute(params![
+                change.code(),
+                change.at.as_micros(),
+                change.reference,
+                change.campaign,
+                change.unit,
+                change.partition,
+                sequence,
+            ])?;
+            if changed > 0 {
+                return Ok(());
+            }
+        }
+    }
 }
 
 fn insert_prize(db: &Connection, prize: &PrizeRow) -> Result<()> {

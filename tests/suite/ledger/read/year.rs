@@ -9,7 +9,7 @@ use tombola::{
     ledger::read::{
         EntryQuery, Kinds, LedgerReader as _, Position, Range, Seen, WinQuery,
         postgres::{PostgresReader, SCHEMA},
-        sql::{Sql, Value},
+        sql::{Source, Sql, Value},
     },
     model::{CampaignId, EnvelopeId, Moment, RequestId, UserId},
     store::LedgerId,
@@ -124,7 +124,7 @@ fn lists(range: &Range) -> Vec<(&'static str, Sql)> {
             range: *range,
             ..query
         };
-        Sql::wins(&query, SCHEMA)
+        Sql::wins(&query, Source::Schema(SCHEMA))
     };
     let list = |kinds, campaign, envelope, user| {
         let query = EntryQuery {
@@ -133,7 +133,7 @@ fn lists(range: &Range) -> Vec<(&'static str, Sql)> {
             user,
             ..entries(kinds, *range)
         };
-        Sql::list(&query, SCHEMA)
+        Sql::list(&query, Source::Schema(SCHEMA))
     };
     let all = WinQuery::default;
     vec![
@@ -174,7 +174,7 @@ fn lists(range: &Range) -> Vec<(&'static str, Sql)> {
                     request: RequestId::parse("id", "r777").ok(),
                     ..entries(Kinds::Draws, *range)
                 },
-                SCHEMA,
+                Source::Schema(SCHEMA),
             ),
         ),
         ("draws", list(Kinds::Draws, None, None, None)),

@@ -1,0 +1,293 @@
+//! Finding entries of the settled ledger by ids that come in no order: of users, requests and units.
+//!
+//! An index in a B-tree would take each entry to pages of its own, which are written twice: to the
+//! write-ahead log and to the database. Once the index is larger than the cache, this is most of
+//! what a draw costs. So these ids are in a full-text index (FTS5) instead: it writes what a batch
+//! adds as one sorted run, and merges runs step by step, so that pages are written whole.
+//!
+//! The table `lookup` has a row for each entry with such ids. Its number is that of the entry, and
+//! its text are the entry's terms. A term is a letter and 48 bits of a SHA-256 of the ids, so the
+//! entries that are found must be compared with what was asked for.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+use sha2::{Digest as _, Sha256};
+use tracing::info;
+
+use super::columns::PARTITION;
+use crate::model::Moment;
+
+/// Pages of runs that a batch merges. A batch of 200 draws writes about 3 and all levels of runs
+/// together need about 4 times as many, so merging keeps up with any batches.
+const MERGED_PAGES: u32 = 32;
+/// Entries that are found at once.
+const FOUND_MAX: usize = 200;
+/// Entries of earlier versions that are added to the index in one transaction.
+const BUILT_AT_ONCE: usize = 20_000;
+/// How often the log says how far this is.
+const SAID_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Makes the index. Runs are merged by [`merge`]: of itself FTS5 does nothing for many batches, and
+/// then so much that draws wait. What is deleted is not kept anywhere, since erased users' ids are.
+const TABLE: &str = "
+    CREATE VIRTUAL TABLE IF NOT EXISTS lookup
+        USING fts5 (terms, content = '', columnsize = 0, detail = none, tokenize = ascii);
+    INSERT INTO lookup (lookup, rank) VALUES ('automerge', 0);
+    INSERT INTO lookup (lookup, rank) VALUES ('secure-delete', 1);";
+
+/// What entries are found by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Term(String);
+
+impl Term {
+    /// Entries of a user, and wins of the user.
+    pub fn user(user: &str) -> Self {
+        Self::of('u', &[user])
+    }
+
+    /// Draws with a request id.
+    pub fn request(request: &str) -> Self {
+        Self::of('r', &[request])
+    }
+
+    /// Draws that won a unit.
+    pub fn unit(campaign: &str, unit: &str) -> Self {
+        Self::of('w', &[campaign, unit])
+    }
+
+    fn of(kind: char, ids: &[&str]) -> Self {
+        let digest = Sha256::digest(ids.join("\0"));
+        let digits: String = digest[..6].iter().map(|it| format!("{it:02x}")).collect();
+        Self(format!("{kind}{digits}"))
+    }
+}
+
+/// All terms of an entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Terms(BTreeSet<Term>);
+
+impl Terms {
+    /// Those of the entry itself: its kind, user and request.
+    pub fn of(kind: &str, user: Option<&str>, request: Option<&str>) -> Self {
+        let request = request.filter(|_| kind == "draw");
+        let terms = user.map(Term::user).into_iter();
+        Self(terms.chain(request.map(Term::request)).collect())
+    }
+
+    /// Adds those of a win.
+    pub fn add_win(&mut self, campaign: &str, user: &str, unit: &str) {
+        self.0
+            .extend([Term::user(user), Term::unit(campaign, unit)]);
+    }
+
+    /// Reads what an entry has in the tables of the settled ledger.
+    fn read(db: &Connection, sequence: u64) -> rusqlite::Result<Self> {
+        let sql = "SELECT kind, user_id, request_id FROM entries
+                   WHERE partition = ?1 AND sequence = ?2";
+        let of_entry = db
+            .prepare_cached(sql)?
+            .query_row(params![PARTITION, sequence], |row| {
+                let (user, request) = (row.get_ref(1)?, row.get_ref(2)?);
+                let kind = row.get_ref(0)?.as_str()?;
+                Ok(Self::of(
+                    kind,
+                    user.as_str_or_null()?,
+                    request.as_str_or_null()?,
+                ))
+            })
+            .optional()?;
+        let mut terms = of_entry.unwrap_or_default();
+        let sql = "SELECT campaign, user_id, unit_id FROM wins
+                   WHERE partition = ?1 AND sequence = ?2";
+        let mut statement = db.prepare_cached(sql)?;
+        let mut wins = statement.query(params![PARTITION, sequence])?;
+        while let Some(win) = wins.next()? {
+            let (campaign, user, unit) = (win.get_ref(0)?, win.get_ref(1)?, win.get_ref(2)?);
+            terms.add_win(campaign.as_str()?, user.as_str()?, unit.as_str()?);
+        }
+        Ok(terms)
+    }
+
+    fn text(&self) -> String {
+        let terms: Vec<_> = self.0.iter().map(|term| term.0.as_str()).collect();
+        terms.join(" ")
+    }
+}
+
+/// Adds an entry, which must not be there yet. Entries in order are added fastest.
+pub fn insert(db: &Connection, sequence: u64, terms: &Terms) -> rusqlite::Result<()> {
+    if !terms.0.is_empty() {
+        db.prepare_cached("INSERT INTO lookup (rowid, terms) VALUES (?1, ?2)")?
+            .execute(params![sequence, terms.text()])?;
+    }
+    Ok(())
+}
+
+/// At the end of a batch: merges some runs, if there are too many.
+pub fn merge(db: &Connection) -> rusqlite::Result<()> {
+    db.prepare_cached("INSERT INTO lookup (lookup, rank) VALUES ('merge', ?1)")?
+        .execute([MERGED_PAGES])?;
+    Ok(())
+}
+
+/// Changes rows of an entry and of its wins by `work`, and what the entry is found by.
+pub fn change<T>(
+    db: &Connection,
+    sequence: u64,
+    work: impl FnOnce() -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    let before = Terms::read(db, sequence)?;
+    let value = work()?;
+    let after = Terms::read(db, sequence)?;
+    if after != before {
+        if !before.0.is_empty() {
+            let sql = "INSERT INTO lookup (lookup, rowid, terms) VALUES ('delete', ?1, ?2)";
+            db.prepare_cached(sql)?
+                .execute(params![sequence, before.text()])?;
+        }
+        insert(db, sequence, &after)?;
+    }
+    Ok(value)
+}
+
+/// A search for entries with one of some terms, the newest first.
+#[derive(Clone, Debug)]
+pub struct Search {
+    query: String,
+    /// The first number that may be found, and the one after the last.
+    from: u64,
+    to: u64,
+}
+
+impl Search {
+    /// In the whole ledger.
+    pub fn new(terms: impl IntoIterator<Item = Term>) -> Self {
+        let terms: Vec<_> = terms.into_iter().map(|term| term.0).collect();
+        Self {
+            query: terms.join(" OR "),
+            from: 0,
+            to: i64::MAX.cast_unsigned(),
+        }
+    }
+
+    /// Only entries before this one.
+    #[must_use]
+    pub fn before(mut self, sequence: u64) -> Self {
+        self.to = self.to.min(sequence);
+        self
+    }
+
+    /// Only entries that were written in this time: from the first moment on and before the second.
+    pub fn between(
+        mut self,
+        db: &Connection,
+        from: Option<Moment>,
+        to: Option<Moment>,
+    ) -> rusqlite::Result<Self> {
+        if let Some(from) = from {
+            self.from = self.from.max(first_from(db, from)?);
+        }
+        match to {
+            Some(to) => Ok(self.before(first_from(db, to)?)),
+            None => Ok(self),
+        }
+    }
+
+    /// The next ones, a few at once; none at the end.
+    pub fn next(&mut self, db: &Connection) -> rusqlite::Result<Vec<u64>> {
+        if self.query.is_empty() || self.from >= self.to {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT rowid FROM lookup
+                   WHERE lookup MATCH ?1 AND rowid >= ?2 AND rowid < ?3
+                   ORDER BY rowid DESC LIMIT ?4";
+        let mut statement = db.prepare_cached(sql)?;
+        let values = params![self.query, self.from, self.to, FOUND_MAX];
+        let found = statement.query_map(values, |row| row.get(0))?;
+        let found: Vec<u64> = found.collect::<rusqlite::Result<_>>()?;
+        self.to = found.last().copied().unwrap_or(self.from);
+        Ok(found)
+    }
+
+    /// All of them, the oldest first.
+    pub fn all(mut self, db: &Connection) -> rusqlite::Result<Vec<u64>> {
+        let mut all = Vec::new();
+        loop {
+            let found = self.next(db)?;
+            if found.is_empty() {
+                all.reverse();
+                return Ok(all);
+            }
+            all.extend(found);
+        }
+    }
+}
+
+/// The number of the first settled entry that was written at this moment or later. Later entries
+/// have later moments, since the store's time never steps back.
+fn first_from(db: &Connection, moment: Moment) -> rusqlite::Result<u64> {
+    let sql = "SELECT sequence, at < ?3 FROM entries WHERE partition = ?1 AND sequence >= ?2
+               ORDER BY sequence LIMIT 1";
+    let mut statement = db.prepare_cached(sql)?;
+    let sql = "SELECT COALESCE(MAX(sequence), 0) + 1 FROM entries WHERE partition = ?1";
+    let mut end: u64 = db
+        .prepare_cached(sql)?
+        .query_row([PARTITION], |row| row.get(0))?;
+    let mut begin = 0;
+    while begin < end {
+        let middle = begin + (end - begin) / 2;
+        let found = statement.query_row(params![PARTITION, middle, moment.as_micros()], |row| {
+            Ok((row.get::<_, u64>(0)?, row.get::<_, bool>(1)?))
+        });
+        match found.optional()? {
+            Some((sequence, true)) => begin = sequence + 1,
+            Some((_, false)) | None => end = middle,
+        }
+    }
+    Ok(begin)
+}
+
+/// Makes the index of a store of an earlier version, or of a new one. If this is cut off, it goes
+/// on where it was.
+pub(super) fn build(db: &Connection) -> rusqlite::Result<()> {
+    db.execute_batch(&format!("BEGIN IMMEDIATE; {TABLE} COMMIT;"))?;
+    let sql =
+        "SELECT COALESCE((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'looked_up'), 0)";
+    let mut done: u64 = db.query_row(sql, [], |row| row.get(0))?;
+    let mut said = Instant::now();
+    loop {
+        let sql = "SELECT sequence FROM entries WHERE partition = ?1 AND sequence > ?2
+                   ORDER BY sequence LIMIT ?3";
+        let mut statement = db.prepare_cached(sql)?;
+        let values = params![PARTITION, done, BUILT_AT_ONCE];
+        let entries = statement.query_map(values, |row| row.get(0))?;
+        let entries: Vec<u64> = entries.collect::<rusqlite::Result<_>>()?;
+        let Some(&last) = entries.last() else {
+            return Ok(());
+        };
+        let transaction = db.unchecked_transaction()?;
+        for sequence in entries {
+            insert(db, sequence, &Terms::read(db, sequence)?)?;
+        }
+        let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('looked_up', ?1)";
+        db.execute(sql, [last.to_string()])?;
+        for _ in 0..BUILT_AT_ONCE / 200 {
+            merge(db)?;
+        }
+        transaction.commit()?;
+        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        done = last;
+        info!(
+            entry = done,
+            "the settled ledger is made searchable up to entry {done}"
+        );
+    }
+}
+
+#[cfg(test)]
+#[path = "lookup_tests.rs"]
+mod tests;
