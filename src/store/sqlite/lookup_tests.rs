@@ -20,7 +20,7 @@ fn prepared(file: &Path) -> Connection {
 
 /// The user, the request and the unit of an entry of these tests.
 fn ids(sequence: u64) -> (String, String, String) {
-    let user = format!("user-{}", sequence * sequence % 7);
+    let user = format!("user-{}", (sequence % 7).pow(2) % 7);
     let unit = format!("deck:1:{}", sequence % 11);
     (user, format!("request-{sequence}"), unit)
 }
