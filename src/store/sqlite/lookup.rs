@@ -1,4 +1,4 @@
-//! Finding entries of the settled ledger by ids that come in no order: of users, requests and units.
+//! Finding entries of the settled ledger by ids that come in no order: users, requests and units.
 //!
 //! An index in a B-tree would take each entry to pages of its own, which are written twice: to the
 //! write-ahead log and to the database. Once the index is larger than the cache, this is most of
