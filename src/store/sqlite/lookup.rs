@@ -1,13 +1,15 @@
 //! Finding entries of the settled ledger by ids that come in no order: users, requests and units.
 //!
-//! An index in a B-tree would take each entry to pages of its own, which are written twice: to the
-//! write-ahead log and to the database. Once the index is larger than the cache, this is most of
-//! what a draw costs. So these ids are in a full-text index (FTS5) instead: it writes what a batch
-//! adds as one sorted run, and merges runs step by step, so that pages are written whole.
+//! These ids are in a full-text index (SQLite's FTS5), not in B-tree indexes. In a B-tree, each
+//! entry would change pages of its own, and each page is written twice: to the write-ahead log and
+//! to the database. Once the tree is larger than the cache, this is most of what a draw costs. FTS5
+//! writes what a batch adds as one sorted run. Later it merges several runs into a larger one, a
+//! few pages at a time. So it writes only full pages.
 //!
-//! The table `lookup` has a row for each entry with such ids. Its number is that of the entry, and
-//! its text are the entry's terms. A term is a letter and 48 bits of a SHA-256 of the ids, so the
-//! entries that are found must be compared with what was asked for.
+//! The table `lookup` has a row for each entry with such ids. `rowid` is the entry's number, and
+//! `terms` are the entry's terms with blanks between. A term is a letter, which says what it stands
+//! for, and 48 bits of a SHA-256 of the id. Two ids can have the same term, so whoever searches
+//! must compare the rows that were found with the id.
 
 use std::{
     collections::BTreeSet,
@@ -21,18 +23,19 @@ use tracing::info;
 use super::columns::PARTITION;
 use crate::model::Moment;
 
-/// Pages of runs that a batch merges. A batch of 200 draws writes about 3 and all levels of runs
-/// together need about 4 times as many, so merging keeps up with any batches.
+/// How many pages of runs are merged with each batch. A batch of 200 draws writes about 3 pages,
+/// and each is merged again up to 8 times, in larger and larger runs: 24 pages a batch.
 const MERGED_PAGES: u32 = 32;
-/// Entries that are found at once.
+/// How many entries a search finds at a time.
 const FOUND_MAX: usize = 200;
-/// Entries of earlier versions that are added to the index in one transaction.
+/// How many entries are added in one transaction when the index is made.
 const BUILT_AT_ONCE: usize = 20_000;
 /// How often the log says how far this is.
 const SAID_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Makes the index. Runs are merged by [`merge`]: of itself FTS5 does nothing for many batches, and
-/// then so much that draws wait. What is deleted is not kept anywhere, since erased users' ids are.
+/// Makes the index. `automerge` is off, since [`merge`] merges runs: by itself FTS5 would merge
+/// nothing for some 20 batches, and then so much that draws wait. With `secure-delete`, a term is
+/// gone from the file once it is deleted; otherwise it would stay there until its run is merged.
 const TABLE: &str = "
     CREATE VIRTUAL TABLE IF NOT EXISTS lookup
         USING fts5 (terms, content = '', columnsize = 0, detail = none, tokenize = ascii);
