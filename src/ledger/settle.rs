@@ -53,8 +53,15 @@ pub enum Settled {
     Nothing,
     /// Another settler was faster.
     Elsewhere,
-    /// This many entries were settled; the first of them was written at this moment.
-    Entries(usize, Moment),
+    /// Entries were settled.
+    Entries {
+        /// How many.
+        count: usize,
+        /// When the first of them was written.
+        first: Moment,
+        /// Whether further ones wait.
+        has_more: bool,
+    },
 }
 
 /// The pseudonyms of a campaign.
@@ -157,6 +164,7 @@ impl Carrier {
         let Some(first) = read.entries.first().map(|entry| entry.at) else {
             return Ok(Settled::Nothing);
         };
+        let has_more = read.has_more;
         let batch = self.batch(sink, partition, read, orphans).await?;
         let Some(after) = sink.write(before.as_ref(), &batch).await? else {
             self.cursors = sink.cursors().await?;
@@ -171,7 +179,11 @@ impl Carrier {
             self.trim(&after).await;
         }
         self.cursors.insert(partition, after);
-        Ok(Settled::Entries(batch.entries.len(), first))
+        Ok(Settled::Entries {
+            count: batch.entries.len(),
+            first,
+            has_more,
+        })
     }
 
     async fn batch(
@@ -446,6 +458,7 @@ mod tests {
             fork: String::new(),
             settled,
             entries: entries.to_vec(),
+            has_more: false,
         };
         compare(cursor.as_ref(), &read).ok()
     }

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{chance::MasterKey, metrics::STORE, model::Moment, store::Store};
 
-/// The pause after a look that found less than a batch.
+/// The pause after all that there was is settled.
 const IDLE_PAUSE: Duration = Duration::from_millis(200);
 /// The pause after a fault of the sink: from this, twice as long each time, to that.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
@@ -35,7 +35,7 @@ const LAG_SHOWN: Duration = Duration::from_secs(10);
 pub struct Settler {
     carrier: Carrier,
     target: Target,
-    /// Ends the pause after a look that found nothing: someone waits for what is in the store.
+    /// Ends the pause: someone waits for what is in the store.
     wake: Arc<Notify>,
     pause: Duration,
     /// Since when the sink does not do its work.
@@ -127,19 +127,23 @@ impl Settler {
         }
     }
 
-    /// Settles a batch of each partition. False if there is nothing more to do for now: to settle a
-    /// few entries at a time would cost nearly as much for each of them as for a batch.
+    /// Settles a batch of each partition; whether further entries wait. What has come since then
+    /// does not count: a batch of a few entries costs nearly as much as a full one.
     async fn pass(&mut self, sink: &mut dyn Sink) -> Result<bool, SinkError> {
         let partitions = self.carrier.store().info().partitions;
-        let batch = sink.batch_entries();
-        let (mut oldest, mut is_more) = (None::<Moment>, false);
+        let (mut oldest, mut has_more) = (None::<Moment>, false);
         for partition in 0..partitions {
             match self.carrier.settle(sink, partition).await {
                 Ok(settled) => {
                     self.note_well(sink, partition).await?;
-                    if let Settled::Entries(entries, first) = settled {
-                        STORE.settled_entries.inc_by(entries as u64);
-                        is_more |= entries >= batch;
+                    if let Settled::Entries {
+                        count,
+                        first,
+                        has_more: of_partition,
+                    } = settled
+                    {
+                        STORE.settled_entries.inc_by(count as u64);
+                        has_more |= of_partition;
                         oldest = Some(oldest.map_or(first, |oldest| oldest.min(first)));
                     }
                 }
@@ -152,7 +156,7 @@ impl Settler {
             Some(oldest) => self.note_lag(oldest),
             None => STORE.settle_lag_s.set(0.0),
         }
-        Ok(is_more)
+        Ok(has_more)
     }
 
     fn note_away(&mut self, error: &SinkError) {

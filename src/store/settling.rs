@@ -70,13 +70,16 @@ pub struct Unsettled {
     pub settled: Option<Entry>,
     /// Entries after it, in order.
     pub entries: Vec<Entry>,
+    /// Whether further entries come after these.
+    pub has_more: bool,
 }
 
 impl Unsettled {
     /// Takes entries in order: finds the settled one, and drops those before it.
-    pub(super) fn of(fork: String, entries: Vec<Entry>, settled: u64) -> Self {
+    pub(super) fn of(fork: String, entries: Vec<Entry>, settled: u64, has_more: bool) -> Self {
         let mut unsettled = Self {
             fork,
+            has_more,
             ..Self::default()
         };
         for entry in entries {

@@ -1,7 +1,7 @@
 //! Erasing from the ledger in an embedded store's file, beside the service that has it open: its
 //! writer waits while a transaction of another process is under way.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
@@ -100,7 +100,7 @@ impl SqliteEraser {
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let sql = "UPDATE entries SET user_id = ?1, request_id = ?2, people = ?3
                    WHERE partition = ?4 AND sequence = ?5";
-        let mut wins = 0;
+        let (mut wins, mut delivered) = (0, BTreeSet::new());
         for change in changes {
             wins += lookup::change(&transaction, change.id.sequence, || {
                 transaction.prepare_cached(sql)?.execute(params![
@@ -111,10 +111,18 @@ impl SqliteEraser {
                     change.id.sequence,
                 ])?;
                 match &change.win {
-                    Some(win) => write_wins(&transaction, change, win),
-                    None => Ok(0),
+                    Some(WinChange {
+                        request: Some(request),
+                    }) => write_wins(&transaction, change, request),
+                    _ => Ok(0),
                 }
             })? as u64;
+            if let Some(WinChange { request: None }) = &change.win {
+                delivered.insert((change.pseudonym.as_str(), change.id.partition));
+            }
+        }
+        for (pseudonym, partition) in delivered {
+            wins += erase_references(&transaction, pseudonym, partition)? as u64;
         }
         let sql = "INSERT INTO erasures (erased_at, operator, reason, pseudonyms, entries, wins)
                    VALUES (CAST(unixepoch('subsec') * 1000000 AS INTEGER), ?1, ?2, ?3, ?4, ?5)";
@@ -153,32 +161,29 @@ impl Eraser for SqliteEraser {
     }
 }
 
-/// The numbers of entries that may be of a user, the oldest first.
+/// The numbers of a user's entries, the oldest first, and perhaps of others with the same term.
 fn entries_of(db: &Connection, user: &str) -> rusqlite::Result<Vec<u64>> {
     Search::new([Term::user(user)]).all(db)
 }
 
-fn write_wins(db: &Connection, change: &Change, win: &WinChange) -> rusqlite::Result<usize> {
-    match &win.request {
-        Some(request) => {
-            let sql = "UPDATE wins SET user_id = ?1, request_id = ?2, delivery_reference = ''
-                       WHERE partition = ?3 AND sequence = ?4";
-            let values = params![
-                change.pseudonym,
-                request,
-                change.id.partition,
-                change.id.sequence
-            ];
-            db.prepare_cached(sql)?.execute(values)
-        }
-        // A win that was delivered after its user was erased has a reference again.
-        None => {
-            let sql = "UPDATE wins SET delivery_reference = ''
-                       WHERE user_id = ?1 AND partition = ?2 AND delivery_reference <> ''
-                           AND sequence IN (SELECT value FROM json_each(?3))";
-            let found = numbers(&entries_of(db, &change.pseudonym)?);
-            let values = params![change.pseudonym, change.id.partition, found];
-            db.prepare_cached(sql)?.execute(values)
-        }
-    }
+fn write_wins(db: &Connection, change: &Change, request: &str) -> rusqlite::Result<usize> {
+    let sql = "UPDATE wins SET user_id = ?1, request_id = ?2, delivery_reference = ''
+               WHERE partition = ?3 AND sequence = ?4";
+    let values = params![
+        change.pseudonym,
+        request,
+        change.id.partition,
+        change.id.sequence
+    ];
+    db.prepare_cached(sql)?.execute(values)
+}
+
+/// A win that was delivered after its user was erased has a reference again.
+fn erase_references(db: &Connection, pseudonym: &str, partition: u32) -> rusqlite::Result<usize> {
+    let sql = "UPDATE wins SET delivery_reference = ''
+               WHERE user_id = ?1 AND partition = ?2 AND delivery_reference <> ''
+                   AND sequence IN (SELECT value FROM json_each(?3))";
+    let found = numbers(&entries_of(db, pseudonym)?);
+    db.prepare_cached(sql)?
+        .execute(params![pseudonym, partition, found])
 }

@@ -267,7 +267,7 @@ impl Sql {
         sql.equal("prize", query.prize.as_deref());
         sql.equal("unit_id", query.unit.as_deref());
         if query.unit.is_some() && query.campaign.is_none() {
-            // The index of units begins with the campaign.
+            // PostgreSQL's index of units begins with the campaign.
             let schema = source.schema();
             sql.add(&format!(
                 " AND campaign IN (SELECT DISTINCT campaign FROM {schema}prizes)"

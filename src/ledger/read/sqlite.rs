@@ -92,7 +92,7 @@ fn search(
     let search = Search::new(terms).between(db, range.from, range.to)?;
     Ok(match range.after {
         // Further wins of the same draw may follow.
-        Some(after) => search.before(after.id.sequence + 1),
+        Some(after) => search.before(after.id.sequence.saturating_add(1)),
         None => search,
     })
 }
@@ -293,10 +293,11 @@ impl LedgerReader for SqliteReader {
     async fn list(&self, query: &EntryQuery) -> Result<Rows<Entry>, ReadError> {
         let (query, limit) = (query.clone(), query.range.limit);
         let read = move |db: &Connection| {
-            let term = match (&query.request, &query.user) {
-                (Some(request), _) => Term::request(request.as_str()),
-                (None, Some(user)) => Term::user(user.as_str()),
-                (None, None) => {
+            let term = match (&query.request, &query.envelope, &query.user) {
+                (Some(request), ..) => Term::request(request.as_str()),
+                (None, None, Some(user)) => Term::user(user.as_str()),
+                // Envelopes have an index.
+                (None, ..) => {
                     return rows(db, &Sql::list(&query, Source::Schema(SCHEMA)), entry);
                 }
             };

@@ -51,7 +51,7 @@ pub struct Batch {
     pub digest: [u8; 32],
     /// Salts that the sink does not have, by campaign.
     pub salts: Vec<(String, Salt)>,
-    /// What they won.
+    /// What they won, in the order of the entries.
     pub wins: Vec<Win>,
     /// What became of wins, of this batch and of earlier ones, in order.
     pub deliveries: Vec<DeliveryChange>,

@@ -19,8 +19,12 @@ impl SettleStore for MemoryStore {
         }
         let settled = settled.map_or(0, |settled| settled.sequence);
         let before = settled.saturating_sub(1);
-        let entries = self.turn().await?.ledger.after(before, limit + 1);
-        Ok(Unsettled::of(String::new(), entries, settled))
+        let core = self.turn().await?;
+        let entries = core.ledger.after(before, limit + 1);
+        let has_more = entries
+            .last()
+            .is_some_and(|last| last.id.sequence < core.ledger.last());
+        Ok(Unsettled::of(String::new(), entries, settled, has_more))
     }
 
     async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<bool> {

@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use sha2::{Digest as _, Sha256};
 use tracing::info;
 
@@ -32,10 +32,17 @@ const FOUND_MAX: usize = 200;
 const BUILT_AT_ONCE: usize = 20_000;
 /// How often the log says how far this is.
 const SAID_INTERVAL: Duration = Duration::from_secs(5);
+/// The indexes that this one replaces.
+const REPLACED: [&str; 4] = [
+    "entries_by_user",
+    "entries_draws_by_request",
+    "wins_by_user",
+    "wins_by_unit",
+];
 
 /// Makes the index. `automerge` is off, since [`merge`] merges runs: by itself FTS5 would merge
-/// nothing for some 20 batches, and then so much that draws wait. With `secure-delete`, a term is
-/// gone from the file once it is deleted; otherwise it would stay there until its run is merged.
+/// nothing for some 20 batches, and then so much that draws wait. With `secure-delete`, a term that
+/// is deleted leaves its run at once; otherwise it would stay there until the run is merged.
 const TABLE: &str = "
     CREATE VIRTUAL TABLE IF NOT EXISTS lookup
         USING fts5 (terms, content = '', columnsize = 0, detail = none, tokenize = ascii);
@@ -254,41 +261,98 @@ fn first_from(db: &Connection, moment: Moment) -> rusqlite::Result<u64> {
     Ok(begin)
 }
 
-/// Makes the index of a store of an earlier version, or of a new one. If this is cut off, it goes
-/// on where it was.
+/// Builds the index of a store of an earlier version, or of a new one, and drops those that it
+/// replaces. If it is interrupted, the next start resumes.
 pub(super) fn build(db: &Connection) -> rusqlite::Result<()> {
-    db.execute_batch(&format!("BEGIN IMMEDIATE; {TABLE} COMMIT;"))?;
-    let sql =
-        "SELECT COALESCE((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'looked_up'), 0)";
-    let mut done: u64 = db.query_row(sql, [], |row| row.get(0))?;
-    let mut said = Instant::now();
-    loop {
-        let sql = "SELECT sequence FROM entries WHERE partition = ?1 AND sequence > ?2
-                   ORDER BY sequence LIMIT ?3";
-        let mut statement = db.prepare_cached(sql)?;
-        let values = params![PARTITION, done, BUILT_AT_ONCE];
-        let entries = statement.query_map(values, |row| row.get(0))?;
-        let entries: Vec<u64> = entries.collect::<rusqlite::Result<_>>()?;
-        let Some(&last) = entries.last() else {
-            return Ok(());
-        };
-        let transaction = db.unchecked_transaction()?;
-        for sequence in entries {
-            insert(db, sequence, &Terms::read(db, sequence)?)?;
-        }
-        let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('looked_up', ?1)";
-        db.execute(sql, [last.to_string()])?;
-        for _ in 0..BUILT_AT_ONCE / 200 {
-            merge(db)?;
-        }
-        transaction.commit()?;
-        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-        done = last;
-        info!(
-            entry = done,
-            "the settled ledger is made searchable up to entry {done}"
-        );
+    let mut progress = BuildProgress::read(db)?;
+    if progress.is_stale(db)? {
+        db.execute_batch("DROP TABLE lookup; DELETE FROM meta WHERE key = 'looked_up';")?;
+        progress = BuildProgress::read(db)?;
     }
+    db.execute_batch(&format!("BEGIN IMMEDIATE; {TABLE} COMMIT;"))?;
+    let mut said = Instant::now();
+    while add_earlier(db, &mut progress)? {
+        checkpoint(db)?;
+        if said.elapsed() > SAID_INTERVAL {
+            said = Instant::now();
+            let done = progress.done;
+            info!("indexing the settled ledger: up to entry {done}");
+        }
+    }
+    // Erasing a user must not leave the user's ids in pages that were of these indexes.
+    db.execute_batch("PRAGMA secure_delete = ON")?;
+    for index in REPLACED {
+        db.execute_batch(&format!("DROP INDEX IF EXISTS {index}"))?;
+        checkpoint(db)?;
+    }
+    db.execute_batch("PRAGMA secure_delete = OFF")
+}
+
+/// How far the index is built: in `meta` as `looked_up`.
+struct BuildProgress {
+    /// All up to this entry are in the index.
+    done: u64,
+    /// The number of erasures at the beginning.
+    erasures: u64,
+}
+
+impl BuildProgress {
+    fn read(db: &Connection) -> rusqlite::Result<Self> {
+        let sql = "SELECT value FROM meta WHERE key = 'looked_up'";
+        let found: Option<String> = db.query_row(sql, [], |row| row.get(0)).optional()?;
+        let found = found.as_deref().and_then(|text| text.split_once(' '));
+        if let Some((done, erasures)) = found
+            && let (Ok(done), Ok(erasures)) = (done.parse(), erasures.parse())
+        {
+            return Ok(Self { done, erasures });
+        }
+        let erasures = count_erasures(db)?;
+        Ok(Self { done: 0, erasures })
+    }
+
+    /// Whether an earlier version, which does not change the index, has erased a user meanwhile.
+    fn is_stale(&self, db: &Connection) -> rusqlite::Result<bool> {
+        Ok(self.erasures != count_erasures(db)?)
+    }
+
+    fn write(&self, db: &Connection) -> rusqlite::Result<()> {
+        let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('looked_up', ?1)";
+        let Self { done, erasures } = self;
+        db.execute(sql, [format!("{done} {erasures}")])?;
+        Ok(())
+    }
+}
+
+fn count_erasures(db: &Connection) -> rusqlite::Result<u64> {
+    db.query_row("SELECT count(*) FROM erasures", [], |row| row.get(0))
+}
+
+/// Adds the next entries that were settled before; false if there are none.
+fn add_earlier(db: &Connection, progress: &mut BuildProgress) -> rusqlite::Result<bool> {
+    let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
+    let sql = "SELECT sequence FROM entries WHERE partition = ?1 AND sequence > ?2
+               ORDER BY sequence LIMIT ?3";
+    let mut statement = db.prepare_cached(sql)?;
+    let values = params![PARTITION, progress.done, BUILT_AT_ONCE];
+    let entries = statement.query_map(values, |row| row.get(0))?;
+    let entries: Vec<u64> = entries.collect::<rusqlite::Result<_>>()?;
+    let Some(&last) = entries.last() else {
+        return Ok(false);
+    };
+    for sequence in entries {
+        insert(db, sequence, &Terms::read(db, sequence)?)?;
+    }
+    progress.done = last;
+    progress.write(db)?;
+    for _ in 0..BUILT_AT_ONCE / 200 {
+        merge(db)?;
+    }
+    transaction.commit()?;
+    Ok(true)
+}
+
+fn checkpoint(db: &Connection) -> rusqlite::Result<()> {
+    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }
 
 #[cfg(test)]

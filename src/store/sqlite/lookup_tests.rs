@@ -204,6 +204,15 @@ fn nothing_is_left_of_what_an_entry_was_found_by() {
 
 #[test]
 fn a_file_of_the_version_before_gets_the_index_even_if_that_is_cut_off() {
+    is_upgraded(false);
+}
+
+#[test]
+fn the_index_is_built_anew_if_a_user_was_erased_meanwhile() {
+    is_upgraded(true);
+}
+
+fn is_upgraded(is_erased: bool) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("database");
     let db = open(&file);
@@ -215,12 +224,21 @@ fn a_file_of_the_version_before_gets_the_index_even_if_that_is_cut_off() {
     drop(db);
     let db = open(&file);
     // It ends after the first part.
-    let later = "CREATE TEMP TRIGGER cut BEFORE INSERT ON meta WHEN new.value = '20500'
+    let later = "CREATE TEMP TRIGGER cut BEFORE INSERT ON meta WHEN new.value = '20500 0'
                  BEGIN SELECT RAISE(FAIL, 'cut off'); END";
     db.execute_batch(later).unwrap();
     assert!(build(&db).is_err());
     assert_eq!(count(&db, "PRAGMA user_version"), 17);
     drop(db);
+    if is_erased {
+        // The version before erases a user.
+        let erasure = "UPDATE entries SET user_id = NULL, request_id = NULL
+                           WHERE user_id = 'user-2' AND sequence < 20000;
+                       UPDATE wins SET user_id = 'user-7'
+                           WHERE user_id = 'user-2' AND sequence < 20000;
+                       INSERT INTO erasures VALUES (1, 1, 'anna', '', '[]', 1, 1)";
+        open(&file).execute_batch(erasure).unwrap();
+    }
     let db = prepared(&file);
     assert_eq!(count(&db, "PRAGMA user_version"), 18);
     assert_eq!(

@@ -30,10 +30,11 @@ impl SettleStore for SqliteStore {
         }
         let settled = settled.map_or(0, |settled| settled.sequence);
         let before = settled.saturating_sub(1);
-        let entries = self
-            .read(move |db| read::ledger(db, before, limit + 1))
-            .await?;
-        Ok(Unsettled::of(String::new(), entries, settled))
+        let read =
+            move |db: &Connection| Ok((read::ledger(db, before, limit + 1)?, read::head(db)?));
+        let (entries, head) = self.read(read).await?;
+        let has_more = entries.last().is_some_and(|last| last.id.sequence < head);
+        Ok(Unsettled::of(String::new(), entries, settled, has_more))
     }
 
     async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<bool> {

@@ -136,7 +136,7 @@ pub async fn settle_all(carrier: &mut Carrier, sink: &mut dyn Sink) -> usize {
             match carrier.settle(sink, partition).await.unwrap() {
                 Settled::Nothing => break,
                 Settled::Elsewhere => {}
-                Settled::Entries(entries, _) => settled += entries,
+                Settled::Entries { count, .. } => settled += count,
             }
         }
     }

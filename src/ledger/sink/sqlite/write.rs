@@ -46,6 +46,10 @@ pub(super) fn write(
         }
         lookup::insert(db, entry.sequence, &terms)?;
     }
+    debug_assert!(
+        wins.next().is_none(),
+        "wins are in the order of the entries"
+    );
     lookup::merge(db)?;
     for change in &batch.deliveries {
         change_win(db, change)?;

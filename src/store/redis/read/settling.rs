@@ -78,13 +78,13 @@ impl Core {
         }
         let settled = settled.map_or(0, |settled| settled.sequence);
         let (mut from, mut entries, mut fork) = (settled, Vec::<Entry>::new(), String::new());
-        loop {
+        let has_more = loop {
             let all = [keys.partition.clone(), keys.ledger.clone()];
             let args = [from.to_string(), LEDGER_ITEMS.to_string()];
             let (_, mut parts) = self.ask_kept(keys, &scripts::UNSETTLED, all, args).await?;
             let under = reply::text(self.first(&mut parts)?)?;
             if !fork.is_empty() && under != fork {
-                break; // What follows is read next time, under its own fork.
+                break true; // What follows is read next time, under its own fork.
             }
             fork = under;
             let items = reply::list(parts.next()?)?;
@@ -93,11 +93,11 @@ impl Core {
                 read_item(partition, item, &mut entries)?;
             }
             if is_last || entries.len() >= limit {
-                break;
+                break !is_last;
             }
             from = entries.last().map_or(from, |last| last.id.sequence + 1);
-        }
-        Ok(Unsettled::of(fork, entries, settled))
+        };
+        Ok(Unsettled::of(fork, entries, settled, has_more))
     }
 
     async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<bool> {
