@@ -70,7 +70,7 @@ pub struct Unsettled {
     pub settled: Option<Entry>,
     /// Entries after it, in order.
     pub entries: Vec<Entry>,
-    /// Whether further entries come after these.
+    /// Whether further entries may come after these.
     pub has_more: bool,
 }
 

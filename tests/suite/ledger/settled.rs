@@ -111,6 +111,42 @@ async fn a_store_on_redis_is_settled_once_and_gives_entries_up() {
         .await;
 }
 
+/// Reads what is not settled, at most about so many entries at a time.
+async fn each_read_says_whether_more_entries_wait(world: World, limit: usize) {
+    world.begin(YAML).await;
+    world.tick().await;
+    for number in 0..100 {
+        world.draw(draw(&format!("user-{number}")).times(100)).await;
+    }
+    let store = world.store();
+    let head = store.head(0).await.unwrap();
+    let (mut settled, mut reads) = (None, 0);
+    loop {
+        let read = store.unsettled(0, settled.as_ref(), limit).await.unwrap();
+        let sequence = read.entries.last().unwrap().id.sequence;
+        assert_eq!(read.has_more, sequence < head, "{sequence} of {head}");
+        reads += 1;
+        if sequence == head {
+            assert!(reads > 1);
+            return;
+        }
+        let fork = read.fork;
+        settled = Some(SettledUpTo { sequence, fork });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_of_large_entries_ends_early_and_says_that_more_wait() {
+    // An entry of a hundred draws has some kilobytes.
+    each_read_says_whether_more_entries_wait(World::new(Embedded::new()).await, 2000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_from_redis_says_whether_more_entries_wait() {
+    let world = World::new(OnRedis::single().undivided()).await;
+    each_read_says_whether_more_entries_wait(world, 20).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn two_settlers_at_once_write_each_entry_once() {
     let database = Database::new().await;
