@@ -112,10 +112,10 @@ async fn a_store_on_redis_is_settled_once_and_gives_entries_up() {
 }
 
 /// Reads what is not settled, at most about so many entries at a time.
-async fn each_read_says_whether_more_entries_wait(world: World, limit: usize) {
+async fn each_read_says_whether_more_entries_wait(world: World, draws: usize, limit: usize) {
     world.begin(YAML).await;
     world.tick().await;
-    for number in 0..100 {
+    for number in 0..draws {
         world.draw(draw(&format!("user-{number}")).times(100)).await;
     }
     let store = world.store();
@@ -137,14 +137,14 @@ async fn each_read_says_whether_more_entries_wait(world: World, limit: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_of_large_entries_ends_early_and_says_that_more_wait() {
-    // An entry of a hundred draws has some kilobytes.
-    each_read_says_whether_more_entries_wait(World::new(Embedded::new()).await, 2000).await;
+    // An entry of a hundred draws has at least 400 bytes, and a read has about 256 KiB.
+    each_read_says_whether_more_entries_wait(World::new(Embedded::new()).await, 800, 2000).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_from_redis_says_whether_more_entries_wait() {
     let world = World::new(OnRedis::single().undivided()).await;
-    each_read_says_whether_more_entries_wait(world, 20).await;
+    each_read_says_whether_more_entries_wait(world, 100, 20).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
