@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     LedgerTables, SqliteStore,
-    columns::{PARTITION, moment, scalar},
+    columns::{PARTITION, entry, moment, scalar},
     job::Command,
     read,
     step::{Jump, SettledEntry, Step, oldest_after},
@@ -29,9 +29,12 @@ impl SettleStore for SqliteStore {
             return Ok(Unsettled::default());
         }
         let settled = settled.map_or(0, |settled| settled.sequence);
-        let before = settled.saturating_sub(1);
-        let read =
-            move |db: &Connection| Ok((read::ledger(db, before, limit + 1)?, read::head(db)?));
+        // The settled entry is read by itself. It may be so large that a page ends with it.
+        let read = move |db: &Connection| {
+            let mut entries = Vec::from_iter(entry(db, settled)?);
+            entries.extend(read::ledger(db, settled, limit)?);
+            Ok((entries, read::head(db)?))
+        };
         let (entries, head) = self.read(read).await?;
         let has_more = entries.last().is_some_and(|last| last.id.sequence < head);
         Ok(Unsettled::of(String::new(), entries, settled, has_more))
