@@ -3,7 +3,7 @@
 //!
 //! The modules are layers, and each may use only those before it: `model` < `chance` < `store` <
 //! `injector`, `ledger` < `grpc`, `simulation` < `admin`, `console` < `cli`. Any may report to
-//! `metrics` and `trace` and use `tls` and `password`, which use no layer.
+//! `metrics` and `trace` and use `tls`, `password` and `cache`, which use no layer.
 //!
 //! | layer | contents | must not know |
 //! |---|---|---|
@@ -23,6 +23,7 @@
 //! | [`trace`] | spans of calls and batches, and their export | the layers |
 
 pub mod admin;
+mod cache;
 pub mod chance;
 pub mod cli;
 pub mod console;

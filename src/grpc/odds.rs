@@ -1,10 +1,9 @@
 //! What may be published of a campaign's odds: compositions and planned sums, never what is to
 //! come.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hashlink::LruCache;
 
 use crate::{
     chance::Seed,
@@ -33,8 +32,13 @@ type Version = (CampaignId, u32);
 
 /// The odds of personal pools in the long run, of versions that were asked for. They take up to a
 /// second to compute, and those of a version never change.
-#[derive(Default)]
-pub(super) struct LongRun(Mutex<HashMap<Version, Arc<[Shares]>>>);
+pub(super) struct LongRun(Mutex<LruCache<Version, Arc<[Shares]>>>);
+
+impl Default for LongRun {
+    fn default() -> Self {
+        Self(Mutex::new(LruCache::new(KEPT_MAX)))
+    }
+}
 
 impl LongRun {
     /// The shares of each pool of a version, by the pool's index; empty for pools without personal
@@ -59,9 +63,6 @@ impl LongRun {
             PoolKind::Deck(_) | PoolKind::Schedule(_) => Shares::new(),
         };
         let shares: Arc<[Shares]> = definition.pools.iter().map(shares_of).collect();
-        if kept.len() >= KEPT_MAX {
-            kept.clear();
-        }
         kept.insert(key, Arc::clone(&shares));
         shares
     }

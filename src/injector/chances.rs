@@ -1,16 +1,14 @@
 //! The chance of users in personal pools: from the campaign's seed and the user's pseudonym in the
 //! settled ledger. Only campaigns are known here of which a draw has asked for it.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use super::Injector;
 use crate::{
+    cache::Cache,
     chance::{Kind, Pseudonyms, Salt, Seed, UserChance},
     model::CampaignId,
     store::{DrawCommand, Result},
@@ -24,7 +22,7 @@ const KEPT_MAX: usize = 4096;
 pub(super) struct Chances {
     /// There is one, so that draws of others look at nothing else.
     any: AtomicBool,
-    known: RwLock<HashMap<CampaignId, Arc<CampaignChance>>>,
+    known: Cache<CampaignId, Arc<CampaignChance>, KEPT_MAX>,
 }
 
 /// What the chance of a campaign's users follows from.
@@ -47,18 +45,13 @@ impl Chances {
         if !self.any.load(Ordering::Relaxed) {
             return;
         }
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(campaign) = known.get(&command.campaign) {
+        if let Some(campaign) = self.known.get(&command.campaign) {
             campaign.add_to(command);
         }
     }
 
     fn keep(&self, id: CampaignId, chance: Arc<CampaignChance>) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= KEPT_MAX {
-            known.clear();
-        }
-        known.insert(id, chance);
+        self.known.put(id, chance);
         self.any.store(true, Ordering::Relaxed);
     }
 }

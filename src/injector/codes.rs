@@ -9,6 +9,7 @@ use std::{
 
 use super::{Injector, imported::Known};
 use crate::{
+    cache::Cache,
     chance::CodeKey,
     model::{CampaignId, PrizeNo},
     store::{
@@ -31,7 +32,7 @@ type BlockName = (CampaignId, PrizeNo, u64);
 /// Codes that the service has decrypted, and what it knows of imports.
 #[derive(Default)]
 pub(super) struct Codes {
-    keys: Mutex<HashMap<CampaignId, CodeKey>>,
+    keys: Cache<CampaignId, CodeKey, KEYS_MAX>,
     blocks: Mutex<HashMap<BlockName, Decrypted>>,
     pub(super) imported: tokio::sync::Mutex<Known>,
 }
@@ -124,8 +125,7 @@ impl Injector {
         {
             return Ok(code.clone());
         }
-        let known = self.codes.key(campaign);
-        let key = match known {
+        let key = match self.codes.keys.get(campaign) {
             Some(key) => key,
             None => self.code_key(&self.store.campaign(campaign).await?),
         };
@@ -142,20 +142,12 @@ impl Injector {
     pub(super) fn code_key(&self, view: &CampaignView) -> CodeKey {
         let id = &view.campaign.id;
         let key = self.key.codes(id, &view.nonce);
-        let mut keys = lock(&self.codes.keys);
-        if keys.len() >= KEYS_MAX {
-            keys.clear();
-        }
-        keys.insert(id.clone(), key.clone());
+        self.codes.keys.put(id.clone(), key.clone());
         key
     }
 }
 
 impl Codes {
-    fn key(&self, campaign: &CampaignId) -> Option<CodeKey> {
-        lock(&self.keys).get(campaign).cloned()
-    }
-
     fn known(&self, name: &BlockName) -> Option<Arc<[String]>> {
         let blocks = lock(&self.blocks);
         let known = blocks

@@ -1,11 +1,9 @@
 //! Senders of envelopes, which calls about an envelope do not name.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::Arc;
 
 use crate::{
+    cache::Cache,
     grpc::status::CallError,
     ledger::read::{EntryQuery, Kinds, LedgerReader, Range, Seen},
     model::{EnvelopeId, UserId},
@@ -20,7 +18,7 @@ const KEPT_MAX: usize = 10_000;
 pub(in crate::grpc) struct Senders {
     store: Arc<dyn Store>,
     ledger: Option<Arc<dyn LedgerReader>>,
-    kept: Mutex<HashMap<EnvelopeId, UserId>>,
+    kept: Cache<EnvelopeId, UserId, KEPT_MAX>,
 }
 
 impl Senders {
@@ -32,7 +30,7 @@ impl Senders {
         Self {
             store,
             ledger,
-            kept: Mutex::default(),
+            kept: Cache::default(),
         }
     }
 
@@ -41,8 +39,8 @@ impl Senders {
     /// # Errors
     /// Store or ledger cannot be read.
     pub(in crate::grpc) async fn of(&self, id: &EnvelopeId) -> Result<Option<UserId>, CallError> {
-        if let Some(sender) = self.kept().get(id) {
-            return Ok(Some(sender.clone()));
+        if let Some(sender) = self.kept.get(id) {
+            return Ok(Some(sender));
         }
         let sender = match self.store.envelope(id).await {
             Ok(view) => Some(view.envelope.sender.clone()),
@@ -50,11 +48,7 @@ impl Senders {
             Err(error) => return Err(error.into()),
         };
         if let Some(sender) = &sender {
-            let mut kept = self.kept();
-            if kept.len() >= KEPT_MAX {
-                kept.clear();
-            }
-            kept.insert(id.clone(), sender.clone());
+            self.kept.put(id.clone(), sender.clone());
         }
         Ok(sender)
     }
@@ -81,9 +75,5 @@ impl Senders {
             Body::EnvelopeCreated(created) => Some(created.envelope.sender),
             _ => None,
         }))
-    }
-
-    fn kept(&self) -> MutexGuard<'_, HashMap<EnvelopeId, UserId>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,21 +1,18 @@
 //! The currencies of envelopes. Only the entry that created an envelope says it.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-};
-
 use crate::{
+    cache::Cache,
     ledger::read::{EntryQuery, Kinds, LedgerReader, Range, ReadError, Seen},
+    model::EnvelopeId,
     store::{Entry, entry::Body},
 };
 
-/// The most that are kept; after that, keeping begins again.
+/// The most that are kept.
 const KEPT_MAX: usize = 10_000;
 
 /// Currencies by envelope. They never change.
 #[derive(Debug, Default)]
-pub(super) struct Currencies(Mutex<HashMap<String, String>>);
+pub(super) struct Currencies(Cache<EnvelopeId, String, KEPT_MAX>);
 
 impl Currencies {
     /// The currency of an entry's envelope; empty if its creation is not settled.
@@ -30,7 +27,7 @@ impl Currencies {
         if let Body::EnvelopeCreated(created) = &entry.body {
             return Ok(created.envelope.currency.clone());
         }
-        if let Some(known) = self.known(envelope.as_str()) {
+        if let Some(known) = self.0.get(envelope) {
             return Ok(known);
         }
         let query = EntryQuery {
@@ -50,20 +47,7 @@ impl Currencies {
             return Ok(String::new());
         };
         let currency = created.envelope.currency.clone();
-        self.keep(envelope.as_str(), &currency);
+        self.0.put(envelope.clone(), currency.clone());
         Ok(currency)
-    }
-
-    fn known(&self, envelope: &str) -> Option<String> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(envelope).cloned()
-    }
-
-    fn keep(&self, envelope: &str, currency: &str) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= KEPT_MAX {
-            known.clear();
-        }
-        known.insert(envelope.into(), currency.into());
     }
 }

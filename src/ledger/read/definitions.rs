@@ -1,13 +1,11 @@
 //! Definitions of campaigns, for the names in lists: from the store, or from the ledger once the
 //! store has given them up.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::Arc;
 
 use super::{LedgerReader, ReadError};
 use crate::{
+    cache::Cache,
     chance::unhex,
     model::{Campaign, CampaignId, convert},
     store::{Store, entry::Body},
@@ -21,7 +19,7 @@ type Key = (CampaignId, u32);
 
 /// Definitions that were read, by campaign and version.
 #[derive(Default)]
-pub struct Definitions(Mutex<HashMap<Key, Arc<Campaign>>>);
+pub struct Definitions(Cache<Key, Arc<Campaign>, KEPT_MAX>);
 
 impl Definitions {
     /// The definition of a version; none if nobody has it any more.
@@ -36,19 +34,15 @@ impl Definitions {
         version: u32,
     ) -> Result<Option<Arc<Campaign>>, ReadError> {
         let key = (id.clone(), version);
-        if let Some(known) = self.kept().get(&key) {
-            return Ok(Some(Arc::clone(known)));
+        if let Some(known) = self.0.get(&key) {
+            return Ok(Some(known));
         }
         let found = match store.version(id, version).await {
             Ok(campaign) => Some(campaign),
             Err(_) => settled(reader, id, Some(version)).await?,
         };
         if let Some(campaign) = &found {
-            let mut kept = self.kept();
-            if kept.len() >= KEPT_MAX {
-                kept.clear();
-            }
-            kept.insert(key, Arc::clone(campaign));
+            self.0.put(key, Arc::clone(campaign));
         }
         Ok(found)
     }
@@ -68,10 +62,6 @@ impl Definitions {
             Ok(view) => Ok(Some(view.campaign)),
             Err(_) => settled(reader, id, None).await,
         }
-    }
-
-    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Arc<Campaign>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,12 +1,10 @@
-//! What the service keeps in memory of envelopes that it has read: the parts that never change.
+//! What the service keeps in memory of envelopes: the parts that never change.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::sync::Arc;
 
 use super::codec::{Base, Mark};
 use crate::{
+    cache::Cache,
     model::{Envelope, EnvelopeId, Moment},
     store::redis::format::keys::{EnvelopeKeys, PartitionKeys},
 };
@@ -25,29 +23,5 @@ pub(crate) struct Known {
     pub(super) base: Base,
 }
 
-/// Envelopes that the service has read.
-#[derive(Default)]
-pub(crate) struct KnownEnvelopes {
-    by_id: RwLock<HashMap<EnvelopeId, Arc<Known>>>,
-}
-
-impl KnownEnvelopes {
-    pub(super) fn get(&self, id: &EnvelopeId) -> Option<Arc<Known>> {
-        let by_id = self.by_id.read().unwrap_or_else(PoisonError::into_inner);
-        by_id.get(id).cloned()
-    }
-
-    pub(super) fn put(&self, known: Arc<Known>) {
-        let mut by_id = self.by_id.write().unwrap_or_else(PoisonError::into_inner);
-        if by_id.len() >= KEPT_MAX {
-            by_id.clear();
-        }
-        by_id.insert(known.envelope.id.clone(), known);
-    }
-
-    /// Forgets an envelope, so that it is read again.
-    pub(super) fn forget(&self, id: &EnvelopeId) {
-        let mut by_id = self.by_id.write().unwrap_or_else(PoisonError::into_inner);
-        by_id.remove(id);
-    }
-}
+/// Envelopes that the service has read or created.
+pub(crate) type KnownEnvelopes = Cache<EnvelopeId, Arc<Known>, KEPT_MAX>;

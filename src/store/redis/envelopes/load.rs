@@ -165,7 +165,8 @@ impl Core {
                 },
             },
         });
-        self.envelopes.put(Arc::clone(&known));
+        let id = known.envelope.id.clone();
+        self.envelopes.put(id, Arc::clone(&known));
         known
     }
 

@@ -1,12 +1,10 @@
 //! What draws need to know of a version of a campaign. The service keeps it in memory, and the
 //! scripts check that the version is current.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, RwLock},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
+    cache::Cache,
     model::{Campaign, CampaignId, Moment},
     store::redis::{
         draw::Guessed,
@@ -93,43 +91,32 @@ impl Layout {
 /// Definitions that the service has read.
 #[derive(Default)]
 pub(crate) struct Layouts {
-    current: RwLock<HashMap<CampaignId, Arc<Layout>>>,
-    earlier: RwLock<HashMap<(CampaignId, u32), Arc<Campaign>>>,
+    current: Cache<CampaignId, Arc<Layout>, KEPT_MAX>,
+    earlier: Cache<(CampaignId, u32), Arc<Campaign>, KEPT_MAX>,
 }
 
 impl Layouts {
     /// The newest version that is known of a campaign.
     pub(crate) fn get(&self, id: &CampaignId) -> Option<Arc<Layout>> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        current.get(id).cloned()
+        self.current.get(id)
     }
 
     pub(crate) fn put(&self, layout: Arc<Layout>) {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        if current.len() >= KEPT_MAX {
-            current.clear();
-        }
-        current.insert(layout.campaign.id.clone(), layout);
+        self.current.put(layout.campaign.id.clone(), layout);
     }
 
     /// The definition of a version that is not the newest, if it is known.
     pub(super) fn earlier(&self, id: &CampaignId, version: u32) -> Option<Arc<Campaign>> {
-        let earlier = self.earlier.read().unwrap_or_else(PoisonError::into_inner);
-        earlier.get(&(id.clone(), version)).cloned()
+        self.earlier.get(&(id.clone(), version))
     }
 
     /// Keeps the definition of a version that is not the newest.
     pub(super) fn put_earlier(&self, campaign: Arc<Campaign>, version: u32) {
-        let mut earlier = self.earlier.write().unwrap_or_else(PoisonError::into_inner);
-        if earlier.len() >= KEPT_MAX {
-            earlier.clear();
-        }
-        earlier.insert((campaign.id.clone(), version), campaign);
+        self.earlier.put((campaign.id.clone(), version), campaign);
     }
 
     /// Forgets a campaign, so that it is read again.
     pub(crate) fn forget(&self, id: &CampaignId) {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        current.remove(id);
+        self.current.forget(id);
     }
 }

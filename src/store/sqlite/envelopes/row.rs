@@ -1,7 +1,6 @@
 //! An envelope's row, and those that the writer keeps in memory between steps.
 
-use std::collections::HashMap;
-
+use hashlink::LruCache;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sha2::{Digest as _, Sha256};
 
@@ -20,10 +19,19 @@ use crate::{
 const KEPT_MAX: usize = 4096;
 
 /// What the writer keeps of envelopes. All of it can be read back from the database at any time.
-#[derive(Default)]
 pub(in crate::store::sqlite) struct Envelopes {
-    pub(super) rows: HashMap<EnvelopeId, EnvelopeRow>,
+    /// Without a bound while a batch is made: none that it has changed may be dropped.
+    pub(super) rows: LruCache<EnvelopeId, EnvelopeRow>,
     pub(super) sums: Sums,
+}
+
+impl Default for Envelopes {
+    fn default() -> Self {
+        Self {
+            rows: LruCache::new_unbounded(),
+            sums: Sums::default(),
+        }
+    }
 }
 
 /// An envelope as the writer has it.
@@ -46,16 +54,17 @@ impl Envelopes {
 
     /// Before a commit: writes what grabs have changed.
     pub(in crate::store::sqlite) fn flush(&mut self, db: &Connection) -> Result<()> {
-        for row in self.rows.values_mut().filter(|row| row.is_changed) {
+        let rows = self.rows.iter_mut().map(|(_, row)| row);
+        for row in rows.filter(|row| row.is_changed) {
             row.save_counts(db)?;
         }
         self.sums.flush(db)
     }
 
-    /// After a commit: memory stays bounded, whatever the number of envelopes.
+    /// After a commit: what was not used for the longest time is dropped, so memory stays bounded.
     pub(in crate::store::sqlite) fn tidy(&mut self) {
-        if self.rows.len() > KEPT_MAX {
-            self.rows.clear();
+        while self.rows.len() > KEPT_MAX {
+            self.rows.remove_lru();
         }
     }
 }
