@@ -207,6 +207,29 @@ fn nothing_is_left_of_what_an_entry_was_found_by() {
 }
 
 #[test]
+fn pages_of_the_indexes_that_it_replaces_hold_no_ids_afterwards() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("database");
+    let holds_ids = || {
+        let bytes = std::fs::read(&file).unwrap();
+        bytes.windows(9).any(|window| window == b"request-1")
+    };
+    let db = open(&file);
+    prepare_up_to(&db, BEFORE_LOOKUP).unwrap();
+    let transaction = db.unchecked_transaction().unwrap();
+    (1..=500).for_each(|sequence| write(&db, sequence));
+    transaction.commit().unwrap();
+    checkpoint(&db).unwrap();
+    assert!(holds_ids());
+    prepare_schema(&db).unwrap();
+    // Nothing is left of rows that are deleted so: only pages of the indexes could hold ids.
+    db.execute_batch("PRAGMA secure_delete = ON; DELETE FROM wins; DELETE FROM entries;")
+        .unwrap();
+    checkpoint(&db).unwrap();
+    assert!(!holds_ids());
+}
+
+#[test]
 fn a_file_of_the_version_before_gets_the_index_even_if_that_is_cut_off() {
     is_upgraded(false);
 }

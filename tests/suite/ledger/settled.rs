@@ -1,6 +1,6 @@
 //! What is settled is what was in the store, and the store gives it up.
 
-use tombola::store::{Operation, SettledUpTo, StoreError};
+use tombola::store::{LEDGER_PAGE_BYTES, Operation, SettledUpTo, StoreError};
 
 use super::{Database, Seen, place::Place, settle_all, settler};
 use crate::support::{
@@ -111,9 +111,14 @@ async fn a_store_on_redis_is_settled_once_and_gives_entries_up() {
         .await;
 }
 
-/// Reads what is not settled, at most about so many entries at a time.
-async fn each_read_says_whether_more_entries_wait(world: World, draws: usize, limit: usize) {
-    world.begin(YAML).await;
+/// Draws in a campaign and reads what is not settled, at most about so many entries at a time.
+async fn each_read_says_whether_more_entries_wait(
+    world: World,
+    yaml: &str,
+    draws: usize,
+    limit: usize,
+) {
+    world.begin(yaml).await;
     world.tick().await;
     for number in 0..draws {
         world.draw(draw(&format!("user-{number}")).times(100)).await;
@@ -138,13 +143,35 @@ async fn each_read_says_whether_more_entries_wait(world: World, draws: usize, li
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_of_large_entries_ends_early_and_says_that_more_wait() {
     // An entry of a hundred draws has at least 400 bytes, and a read has about 256 KiB.
-    each_read_says_whether_more_entries_wait(World::new(Embedded::new()).await, 800, 2000).await;
+    let world = World::new(Embedded::new()).await;
+    each_read_says_whether_more_entries_wait(world, YAML, 800, 2000).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_from_redis_says_whether_more_entries_wait() {
     let world = World::new(OnRedis::single().undivided()).await;
-    each_read_says_whether_more_entries_wait(world, 100, 20).await;
+    each_read_says_whether_more_entries_wait(world, YAML, 100, 20).await;
+}
+
+/// The first entry, the definition, is larger than what a read has.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_follows_a_large_settled_entry_is_read() {
+    let text = "x".repeat(1000);
+    let attributes: String = (0..32).map(|n| format!("text{n}: {text}, ")).collect();
+    let prizes: String = (0..9)
+        .map(|n| format!("      - {{id: mug-{n}, stock: 9000, attributes: {{{attributes}}}}}\n"))
+        .collect();
+    let yaml = format!(
+        "
+    consolation: {{id: points}}
+    pools:
+      - {{id: hours, schedule: {{perHour: {{mug-0: 1}}}}}}
+    prizes:
+{prizes}"
+    );
+    assert!(yaml.len() > LEDGER_PAGE_BYTES);
+    let world = World::new(Embedded::new()).await;
+    each_read_says_whether_more_entries_wait(world, &yaml, 3, 2000).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
