@@ -375,6 +375,9 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
     if let Some(bound) = configuration.backlog {
         injector.store().bound_backlog(bound);
     }
+    if configuration.sink.is_some() || injector.store().ledger_tables().is_some() {
+        injector.store().expect_settling();
+    }
     let memory = configuration.sink.is_none().then(|| {
         let store = Arc::clone(injector.store());
         tokio::spawn(ledger::memory::watch(store))

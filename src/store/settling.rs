@@ -41,7 +41,8 @@ impl BacklogBound {
 /// The entries of a partition that are not settled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Something was settled, so there is a sink.
+    /// Something was settled, or this service [settles](SettleStore::expect_settling): there is a
+    /// sink, and the entries wait for it.
     pub has_sink: bool,
     /// How many they are.
     pub entries: u64,
@@ -117,6 +118,10 @@ pub trait SettleStore: Send + Sync {
     /// refunds, are not. It holds for partitions of which something was settled: another process
     /// may be the one that settles.
     fn bound_backlog(&self, bound: BacklogBound);
+
+    /// Notes that this service settles the ledger. If that fails from the start, nothing is ever
+    /// settled, and all the same the entries wait for a sink ([`Backlog::has_sink`]).
+    fn expect_settling(&self);
 
     /// The entries of a partition that are not settled.
     async fn backlog(&self, partition: u32) -> Result<Backlog>;

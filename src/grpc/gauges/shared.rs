@@ -79,7 +79,7 @@ impl Unsettled {
     fn add(&mut self, backlog: &Backlog) {
         self.partitions += 1;
         self.entries += backlog.entries;
-        // Nothing waits for a sink that is not there.
+        // Without a sink, nothing waits.
         if backlog.has_sink {
             self.oldest = self.oldest.into_iter().chain(backlog.oldest).min();
         }

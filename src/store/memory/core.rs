@@ -45,6 +45,8 @@ pub(super) struct Core {
     pub(super) forgotten: u64,
     /// The number of the last settled entry, if anything is settled.
     pub(super) settled: Option<u64>,
+    /// This service settles the ledger.
+    pub(super) settles: bool,
     pub(super) bound: Option<BacklogBound>,
     /// By campaign; '' for all other entries.
     pub(super) salts: HashMap<String, Salt>,
@@ -66,6 +68,7 @@ impl Core {
             proposals: AllProposals::new(),
             forgotten: 0,
             settled: None,
+            settles: false,
             bound: None,
             salts: HashMap::new(),
         }
@@ -75,7 +78,7 @@ impl Core {
     pub(super) fn backlog(&self) -> Backlog {
         let settled = self.settled.unwrap_or(0);
         Backlog {
-            has_sink: self.settled.is_some(),
+            has_sink: self.settled.is_some() || self.settles,
             entries: self.ledger.last() - settled,
             oldest: self.ledger.get(settled + 1).map(|record| record.at),
         }
@@ -88,7 +91,7 @@ impl Core {
             let is_old = |oldest| bound.is_passed_at(now, oldest);
             bound.is_reached_by(backlog.entries) || backlog.oldest.is_some_and(is_old)
         });
-        if backlog.has_sink && is_full {
+        if self.settled.is_some() && is_full {
             return Err(Refusal::LedgerBacklog.into());
         }
         Ok(())

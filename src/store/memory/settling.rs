@@ -47,6 +47,12 @@ impl SettleStore for MemoryStore {
         }
     }
 
+    fn expect_settling(&self) {
+        if let Ok(mut core) = self.core() {
+            core.settles = true;
+        }
+    }
+
     async fn backlog(&self, partition: u32) -> Result<Backlog> {
         if partition != PARTITION {
             return Ok(Backlog::default());

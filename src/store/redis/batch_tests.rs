@@ -22,6 +22,7 @@ pub(crate) fn core() -> Core {
         clock: StoreClock::new(None, &[Moment::EPOCH]),
         request_memory: Duration::from_secs(60),
         backlog: RwLock::new("".into()),
+        settles: false.into(),
         memory: Trend::default(),
         layouts: Layouts::default(),
         recent: RecentProgress::default(),

@@ -56,6 +56,8 @@ pub(super) struct Core {
     pub(super) request_memory: Duration,
     /// The bound of the backlog, as scripts take it.
     pub(super) backlog: RwLock<Arc<str>>,
+    /// This service settles the ledger.
+    pub(super) settles: AtomicBool,
     pub(super) memory: Trend,
     pub(super) layouts: Layouts,
     pub(super) recent: RecentProgress,

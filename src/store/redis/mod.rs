@@ -128,6 +128,7 @@ impl RedisStore {
             store_id,
             request_memory: options.request_memory,
             backlog: RwLock::new("".into()),
+            settles: AtomicBool::default(),
             memory: Trend::default(),
             layouts: Layouts::default(),
             recent: RecentProgress::default(),

@@ -103,6 +103,8 @@ pub struct SqliteStore {
     last: Arc<AtomicI64>,
     committed: Arc<Committed>,
     bound: Bound,
+    /// This service settles the ledger.
+    settles: AtomicBool,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -199,6 +201,7 @@ impl SqliteStore {
             last,
             committed,
             bound,
+            settles: AtomicBool::default(),
             threads,
         })
     }

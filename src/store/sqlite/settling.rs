@@ -1,6 +1,6 @@
 //! The settler's reads, and the removal of what is settled.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, atomic::Ordering};
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -62,11 +62,17 @@ impl SettleStore for SqliteStore {
         *self.bound.write().unwrap_or_else(PoisonError::into_inner) = Some(bound);
     }
 
+    fn expect_settling(&self) {
+        self.settles.store(true, Ordering::Relaxed);
+    }
+
     async fn backlog(&self, partition: u32) -> Result<Backlog> {
         if partition != PARTITION {
             return Ok(Backlog::default());
         }
-        self.read(backlog).await
+        let mut backlog = self.read(backlog).await?;
+        backlog.has_sink |= self.settles.load(Ordering::Relaxed);
+        Ok(backlog)
     }
 
     fn ledger_tables(&self) -> Option<LedgerTables> {

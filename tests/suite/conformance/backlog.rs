@@ -11,6 +11,7 @@ promises![
     a_full_backlog_refuses_new_draws_and_grabs_and_nothing_else,
     an_entry_that_waits_for_too_long_refuses_draws_until_it_is_settled,
     a_ledger_that_nobody_settles_has_no_bound,
+    a_service_that_settles_has_a_sink_before_anything_is_settled,
     the_backlog_is_what_is_not_settled,
 ];
 
@@ -136,6 +137,19 @@ async fn a_ledger_that_nobody_settles_has_no_bound(world: &mut World) {
     for _ in 0..5 {
         world.draw(draw("u")).await;
     }
+}
+
+/// The bound still waits for the first entry that is settled.
+async fn a_service_that_settles_has_a_sink_before_anything_is_settled(world: &mut World) {
+    world.begin(YAML).await;
+    world.tick().await;
+    let store = world.store().clone();
+    store.expect_settling();
+    let drawn = world.draw(draw("u")).await;
+    let backlog = store.backlog(drawn.ledger.partition).await.unwrap();
+    assert!(backlog.has_sink && backlog.oldest.is_some(), "{backlog:?}");
+    bound(world, 1, Duration::ZERO);
+    world.draw(draw("u")).await;
 }
 
 async fn the_backlog_is_what_is_not_settled(world: &mut World) {

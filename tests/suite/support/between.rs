@@ -360,6 +360,10 @@ impl<M: Meddler> SettleStore for Between<M> {
         self.store.bound_backlog(bound);
     }
 
+    fn expect_settling(&self) {
+        self.store.expect_settling();
+    }
+
     async fn backlog(&self, partition: u32) -> Result<Backlog> {
         self.store.backlog(partition).await
     }

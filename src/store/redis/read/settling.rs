@@ -1,6 +1,6 @@
 //! The settler's reads, and the removal of what is settled.
 
-use std::sync::PoisonError;
+use std::sync::{PoisonError, atomic::Ordering};
 
 use async_trait::async_trait;
 
@@ -49,6 +49,10 @@ impl SettleStore for RedisStore {
         let text = format!("{} {}", bound.entries, bound.age.as_micros());
         let backlog = &self.core.backlog;
         *backlog.write().unwrap_or_else(PoisonError::into_inner) = text.into();
+    }
+
+    fn expect_settling(&self) {
+        self.core.settles.store(true, Ordering::Relaxed);
     }
 
     fn memory(&self) -> Option<Memory> {
@@ -130,13 +134,13 @@ impl Core {
         let all = [keys.partition.clone(), keys.ledger.clone()];
         let args: [String; 0] = [];
         let (_, mut parts) = self.ask(keys, &scripts::BACKLOG, all, args).await?;
-        let has_sink = reply::text(parts.next()?)? == "1";
+        let was_settled = reply::text(parts.next()?)? == "1";
         let entries = reply::number(parts.next()?)?;
         let oldest = reply::text(parts.next()?)?;
         let oldest = (!oldest.is_empty())
             .then(|| reply::moment(redis::Value::BulkString(oldest.into_bytes())));
         Ok(Backlog {
-            has_sink,
+            has_sink: was_settled || self.settles.load(Ordering::Relaxed),
             entries,
             oldest: oldest.transpose()?,
         })
