@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{
     client::{Change, ChangeArgs, Client, Outcome},
     errand::{self, failed},
-    failure::Failure,
+    failure::{Exit, Failure},
     lost,
     output::{self, Side, Table},
     sink_args::SinkArgs,
@@ -71,8 +71,8 @@ pub(super) async fn run(client: &Client, args: RecoverArgs) -> Outcome {
     // Without the last entry that was kept, nobody knows which ones are lost.
     let kept = halted.iter();
     let kept = kept.filter_map(|part| Some((part.partition, part.halt.kept?)));
-    let lost = lost::find(&args.sink, kept.collect()).await?;
-    let lost = lost.as_ref();
+    let lost = lost_of(&args.sink, kept.collect()).await?;
+    let lost = &lost;
     let way = match (args.withdraw_due, args.accept) {
         (true, _) => Way::Withdraw,
         (_, true) => Way::Accept,
@@ -97,6 +97,42 @@ pub(super) async fn run(client: &Client, args: RecoverArgs) -> Outcome {
     }
     show(client, &halted, lost, Some(&withdrawn));
     Ok(())
+}
+
+/// What the ledger has of the losses. PostgreSQL may be away for the same reason as Redis was, and
+/// must not keep anybody from ending a halt.
+async fn lost_of(sink: &SinkArgs, kept: Vec<(u32, u64)>) -> Outcome<Named> {
+    if kept.is_empty() && sink.url_if_named()?.is_some() {
+        return Ok(Named::Not);
+    }
+    match lost::find(sink, kept).await {
+        Ok(Some(lost)) => Ok(Named::Each(lost)),
+        Ok(None) => Ok(Named::WithDatabase),
+        Err(failure) if failure.exit == Exit::Usage => Err(failure),
+        Err(failure) => {
+            let why = &failure.message;
+            output::note(&format!("the lost entries cannot be named: {why}"));
+            Ok(Named::Not)
+        }
+    }
+}
+
+/// Whether the lost entries are named.
+enum Named {
+    /// By partition, as far as they were settled.
+    Each(BTreeMap<u32, Lost>),
+    /// They would be if the database of the ledger were named.
+    WithDatabase,
+    Not,
+}
+
+impl Named {
+    fn of(&self, partition: u32) -> Option<&Lost> {
+        match self {
+            Self::Each(lost) => lost.get(&partition),
+            Self::WithDatabase | Self::Not => None,
+        }
+    }
 }
 
 async fn open(args: &RecoverArgs) -> Outcome<Recovery> {
@@ -137,7 +173,7 @@ fn question(halted: &[HaltedPartition], way: Way) -> String {
 fn show(
     client: &Client,
     halted: &[HaltedPartition],
-    lost: Option<&BTreeMap<u32, Lost>>,
+    lost: &Named,
     went_on: Option<&BTreeMap<u32, Withdrawn>>,
 ) {
     let text = if client.json {
@@ -150,7 +186,7 @@ fn show(
 
 fn as_text(
     halted: &[HaltedPartition],
-    lost: Option<&BTreeMap<u32, Lost>>,
+    lost: &Named,
     went_on: Option<&BTreeMap<u32, Withdrawn>>,
 ) -> String {
     if halted.is_empty() {
@@ -169,11 +205,11 @@ fn as_text(
             "  open envelopes: {}",
             grouped(partition.envelopes.len() as u64)
         ));
-        if let Some(lost) = lost.and_then(|lost| lost.get(&number)) {
+        if let Some(lost) = lost.of(number) {
             lines.push(lost::text(lost, partition.halt.acknowledged));
         }
     }
-    if lost.is_none() {
+    if let Named::WithDatabase = lost {
         lines.push(
             "Name the database of the ledger with --postgres-url to see what they were.".into(),
         );
@@ -214,7 +250,7 @@ pub(super) fn withdrawn_table<'a>(
 
 fn as_json(
     halted: &[HaltedPartition],
-    lost: Option<&BTreeMap<u32, Lost>>,
+    lost: &Named,
     went_on: Option<&BTreeMap<u32, Withdrawn>>,
 ) -> serde_json::Value {
     let partitions = halted.iter().map(|partition| {
@@ -227,7 +263,7 @@ fn as_json(
             "noticedTime": partition.halt.noticed_at.to_string(),
             "campaigns": ids(&partition.campaigns),
             "openEnvelopes": ids(&partition.envelopes),
-            "lost": lost.and_then(|lost| lost.get(&partition.partition)).map(lost::to_json),
+            "lost": lost.of(partition.partition).map(lost::to_json),
             "withdrawn": withdrawn.map(withdrawn_json),
         })
     });

@@ -18,6 +18,24 @@ async fn settled(database: &Database, draws: usize) {
     }
 }
 
+/// Redis and PostgreSQL may be away for the same reason.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_halt_can_be_ended_while_the_ledger_cannot_be_read() {
+    let mut redis = RedisServer::start(&[]);
+    let mut witness = Witness::start(&redis.url()).await;
+    redis.back_up();
+    witness.draw("lost", DRAWS).await;
+    redis.restart_from_backup();
+    until("a partition is halted", || witness.loss().is_some());
+
+    let away = "--postgres-url postgres://settler@127.0.0.1:1/ledger";
+    let shown = witness.recover(away);
+    assert!(shown.stderr.contains("cannot be named"), "{shown:?}");
+    assert!(!shown.well().contains("--postgres-url"));
+    let said = witness.recover(&format!("--accept --yes {away}")).well();
+    assert!(said.contains("go on"), "{said}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_settled_and_lost_is_named() {
     let database = Database::new().await;
