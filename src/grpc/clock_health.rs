@@ -5,6 +5,7 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use tracing::{info, warn};
 
 use crate::{
+    metrics::STORE,
     model::Moment,
     store::{StandingStill, Store},
 };
@@ -38,6 +39,8 @@ impl ClockHealth {
         } else {
             ServingStatus::NotServing
         };
+        let partitions = i64::try_from(still.len()).unwrap_or(i64::MAX);
+        STORE.clock_still_partitions.set(partitions);
         self.reporter.set_service_status(NAME, status).await;
         match (&self.still, until(&still)) {
             (_, Some(until)) => warn!(

@@ -67,7 +67,7 @@ pub(crate) static STORE: LazyLock<Store> = LazyLock::new(|| Store {
     ),
     sink_is_up: gauge(
         "tombola_ledger_sink_up",
-        "1 while this service reaches the sink of the ledger (PostgreSQL, or the directory of the \
+        "1 while this service reaches the sink of the ledger (PostgreSQL, or the file of the \
          embedded store), and it takes what the service settles, else 0",
     ),
     unsettled_entries: gauge(
@@ -76,7 +76,8 @@ pub(crate) static STORE: LazyLock<Store> = LazyLock::new(|| Store {
     ),
     unsettled_age_s: seconds(
         "tombola_ledger_unsettled_age_seconds",
-        "Age of the oldest of them; 0 if there is none, or if nothing was ever settled",
+        "Age of the oldest of them; 0 if there is none, or if nothing was ever settled and this \
+         service does not settle",
     ),
     memory_used_bytes: gauge(
         "tombola_store_memory_used_bytes",
@@ -89,6 +90,10 @@ pub(crate) static STORE: LazyLock<Store> = LazyLock::new(|| Store {
     clock_skew_s: seconds(
         "tombola_store_clock_skew_seconds",
         "How far the store's clock is ahead of this machine's; 0 on a test clock",
+    ),
+    clock_still_partitions: gauge(
+        "tombola_store_clock_still_partitions",
+        "Partitions in which the store's clock stands still, since it was ahead and was set back",
     ),
     partitions: gauges(
         "tombola_store_partitions",
@@ -146,6 +151,8 @@ pub(crate) struct Store {
     pub(crate) memory_max_bytes: IntGauge,
     /// How far the store's clock is ahead, in seconds.
     pub(crate) clock_skew_s: Gauge,
+    /// Partitions in which the clock stands still.
+    pub(crate) clock_still_partitions: IntGauge,
     /// Partitions by state.
     pub(crate) partitions: IntGaugeVec,
     /// Campaigns that could not be read.

@@ -5,7 +5,7 @@ use tonic_health::pb::{
 };
 
 use super::{House, healthy};
-use crate::process::Server;
+use crate::{admin::metrics::Metrics, process::Server};
 
 /// Waits until the health of the store's clock is this.
 async fn clock_is(server: &Server, wanted: ServingStatus) {
@@ -31,13 +31,16 @@ async fn a_partition_whose_time_stands_still_is_named_until_it_goes_on() {
     let house = House::new();
     write_ahead(&house, 3, 10);
     write_ahead(&house, 7, 10);
-    let server = house.serve();
+    let server = house.start().with("--admin 127.0.0.1:0").serve();
+    let still = || Metrics::of(&server).value("tombola_store_clock_still_partitions", &[]);
     healthy(&server, ServingStatus::Serving).await;
     server.says("in partitions 3, 7");
     server.says("time goes on in all partitions");
     clock_is(&server, ServingStatus::Serving).await;
+    assert_eq!(still(), Some(0.0));
     write_ahead(&house, 5, 250);
     clock_is(&server, ServingStatus::NotServing).await;
+    assert_eq!(still(), Some(1.0));
     healthy(&server, ServingStatus::Serving).await;
     server.says("in partitions 5");
 }
