@@ -245,6 +245,6 @@ records the responses to each draw. After the fault, the records are compared wi
 - *unknown*: the client's retries did not settle it either. A halted partition does not say what
   became of earlier draws.
 - *stalled*: rounds in which draws did not go on within a minute, although nothing halted them.
-- *longest pause*: the longest time after the fault in which a campaign had no acknowledged draw;
-  campaigns of halted partitions do not count.
+- *longest pause*: the longest time after the fault in which a campaign had no acknowledged draw.
+  Campaigns of halted partitions do not count: 0.0 s means that all had halted.
 ";
