@@ -44,13 +44,18 @@ const HEADER_OVERHEAD_BYTES: usize = 32;
 /// be twice as large as what is counted.
 const COPIED_BYTES_MIN: usize = 64 * 1024;
 
-/// The path of our methods begins with this; health and reflection are answered in any case.
+/// The path of our methods begins with this; health and reflection are answered in any case, as
+/// long as they are few.
 const OURS: &str = "/tombola.v1.";
+/// What probes call. Other calls that are not ours may last for ever.
+const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 
 /// What a method's path says about its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kind {
     is_ours: bool,
+    /// It is not ours, and may last for ever.
+    is_lasting: bool,
     /// It is for operators, who must be able to act however much callers do.
     is_operators: bool,
     /// Its answer may have hundreds of kilobytes.
@@ -77,6 +82,7 @@ impl Kind {
         let is_read = rpc.is_some_and(table::is_read);
         Self {
             is_ours: !ours.is_empty(),
+            is_lasting: ours.is_empty() && path != HEALTH_CHECK,
             is_operators,
             is_large,
             is_read: is_read && is_large,
@@ -158,7 +164,15 @@ fn begin(
         if !waiting.enter(at) && kind.is_bounded() {
             return Ok(refused(&peer, observed));
         }
-        let call = peer.begin();
+        let call = match kind.is_ours {
+            true => Some(peer.begin()),
+            false => peer.begin_other(kind.is_lasting),
+        };
+        let Some(call) = call else {
+            let refusal = status(&CallError::Unread, "");
+            let answer = ready_answer(peer.begin(), None, refusal.into_http());
+            return Ok(Answer::observe(answer, observed));
+        };
         let arrival = Arrival::of(request.headers(), at, kind.is_operators);
         let turn = match refusal(&peer, kind, &arrival, request.headers()) {
             Some(refusal) => Err(refusal),
@@ -383,9 +397,10 @@ mod tests {
             assert_eq!((kind.is_large, kind.is_read), (is_large, is_read), "{path}");
             assert!(kind.is_ours);
         }
-        for path in ["/grpc.health.v1.Health/Watch", "/"] {
+        for path in [HEALTH_CHECK, "/grpc.health.v1.Health/Watch", "/"] {
             let kind = Kind::of(path);
             assert!(!(kind.is_ours || kind.is_operators || kind.is_large || kind.is_read));
+            assert_eq!(kind.is_lasting, path != HEALTH_CHECK);
         }
     }
 

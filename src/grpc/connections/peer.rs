@@ -27,6 +27,12 @@ const UNSENT_BYTES_MAX: usize = 32 << 20;
 /// The most bytes that all connections may hold together in calls and unsent answers.
 const HELD_BYTES_MAX: usize = 256 << 20;
 
+/// The most calls of health and reflection of a connection at once. They need no credential.
+const OTHER_CALLS_MAX: usize = 16;
+
+/// The most of those calls on all connections that may last for ever.
+const LASTING_CALLS_MAX: usize = 1024;
+
 /// The most calls with large answers of a connection that are worked on or unsent; others wait for
 /// their turn.
 const LARGE_CALLS_MAX: usize = 8;
@@ -51,6 +57,8 @@ const LOG_PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Peers {
     /// The bytes that they hold.
     held: AtomicUsize,
+    /// Calls that are not ours and may last for ever.
+    lasting: AtomicUsize,
     numbers: AtomicU64,
     by_number: Mutex<HashMap<u64, Arc<Progress>>>,
     evicted_at: Mutex<Option<Instant>>,
@@ -135,6 +143,8 @@ struct Work {
     has_spoken: bool,
     /// Calls whose answer is not complete.
     calls: usize,
+    /// Those of them that are not ours.
+    others: usize,
     /// Bytes of answers that are not written to the socket.
     unsent: usize,
     /// Since when there is neither a call nor an unsent answer.
@@ -165,6 +175,7 @@ impl Work {
         Self {
             has_spoken: false,
             calls: 0,
+            others: 0,
             unsent: 0,
             quiet_since: now,
             sent_at: now,
@@ -258,7 +269,32 @@ impl Peer {
     pub(super) fn begin(self: &Arc<Self>) -> Call {
         self.work().calls += 1;
         self.peers.held.fetch_add(CALL_BYTES, Ordering::Relaxed);
-        Call(Arc::clone(self))
+        Call {
+            peer: Arc::clone(self),
+            kind: CallKind::Ours,
+        }
+    }
+
+    /// Counts a call of health or reflection until the value is dropped; none if there are too many
+    /// of them. What they hold does not keep others out: anybody may make them.
+    pub(super) fn begin_other(self: &Arc<Self>, is_lasting: bool) -> Option<Call> {
+        let mut work = self.work();
+        if work.others >= OTHER_CALLS_MAX {
+            return None;
+        }
+        if is_lasting {
+            let lasting = &self.peers.lasting;
+            if lasting.fetch_add(1, Ordering::Relaxed) >= LASTING_CALLS_MAX {
+                lasting.fetch_sub(1, Ordering::Relaxed);
+                return None;
+            }
+        }
+        work.calls += 1;
+        work.others += 1;
+        Some(Call {
+            peer: Arc::clone(self),
+            kind: CallKind::Other { is_lasting },
+        })
     }
 
     /// Whether a call may begin: neither this connection nor all together hold too much. What all
@@ -312,19 +348,40 @@ impl Drop for Peer {
 }
 
 /// An open call.
-pub(super) struct Call(Arc<Peer>);
+pub(super) struct Call {
+    peer: Arc<Peer>,
+    kind: CallKind,
+}
+
+/// How an open call is counted.
+#[derive(Clone, Copy)]
+enum CallKind {
+    Ours,
+    Other { is_lasting: bool },
+}
 
 impl Call {
     /// Its connection.
     pub(super) fn peer(&self) -> &Arc<Peer> {
-        &self.0
+        &self.peer
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        self.0.peers.held.fetch_sub(CALL_BYTES, Ordering::Relaxed);
-        let mut work = self.0.work();
+        let peers = &self.peer.peers;
+        let mut work = self.peer.work();
+        match self.kind {
+            CallKind::Ours => {
+                peers.held.fetch_sub(CALL_BYTES, Ordering::Relaxed);
+            }
+            CallKind::Other { is_lasting } => {
+                work.others -= 1;
+                peers
+                    .lasting
+                    .fetch_sub(usize::from(is_lasting), Ordering::Relaxed);
+            }
+        }
         work.calls -= 1;
         work.ended();
     }
@@ -404,6 +461,27 @@ mod tests {
         drop((slow, quick));
         assert_eq!(peers.held.load(Ordering::Relaxed), 0);
         assert!(lock(&peers.by_number).is_empty());
+    }
+
+    #[test]
+    fn calls_that_need_no_credential_are_few_and_keep_nobody_out() {
+        let peers: Arc<Peers> = Arc::default();
+        let mut watched = Vec::new();
+        for _ in 0..LASTING_CALLS_MAX / OTHER_CALLS_MAX {
+            let peer = Peer::new(&peers);
+            watched.extend((0..OTHER_CALLS_MAX).map(|_| peer.begin_other(true).unwrap()));
+            assert!(peer.begin_other(false).is_none());
+        }
+        let other = Peer::new(&peers);
+        assert!(other.begin_other(true).is_none());
+        let probe = other.begin_other(false);
+        assert!(probe.is_some() && other.may_begin(false));
+        assert_eq!(peers.held.load(Ordering::Relaxed), 0);
+        watched.pop();
+        assert!(other.begin_other(true).is_some());
+        drop((watched, probe));
+        assert_eq!(peers.lasting.load(Ordering::Relaxed), 0);
+        assert_eq!(other.work().others, 0);
     }
 
     #[tokio::test]
