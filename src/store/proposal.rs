@@ -27,16 +27,21 @@ pub const DONE_PROPOSAL_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Bytes of the digest in an id.
 const ID_BYTES: usize = 6;
 
-/// Names a proposal of a campaign: 12 hexadecimal digits, derived from the request that proposed
-/// it, so that a retry finds it again.
+/// Names a proposal of a campaign: 12 hexadecimal digits, derived from the request that proposed it
+/// and from the moment. Once the proposal is removed, no other one gets its id: an approver names
+/// nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ProposalId(String);
 
 impl ProposalId {
-    /// The id of the proposal that a request makes.
-    pub fn of(request: &RequestId) -> Self {
-        Self(hex(&Sha256::digest(request.as_str())[..ID_BYTES]))
+    /// The id of the proposal that a request makes at a moment.
+    pub(super) fn of(request: &RequestId, at: Moment) -> Self {
+        let digest = Sha256::new()
+            .chain_update(request.as_str())
+            .chain_update(at.as_micros().to_be_bytes())
+            .finalize();
+        Self(hex(&digest[..ID_BYTES]))
     }
 
     /// Reads an id; none if the text is none.
@@ -161,6 +166,11 @@ impl Proposals {
     /// The proposal of an id.
     pub fn get(&self, id: &ProposalId) -> Option<&Proposal> {
         self.0.iter().find(|known| known.id == *id)
+    }
+
+    /// The proposal that a request has made.
+    pub fn of_request(&self, request: &RequestId) -> Option<&Proposal> {
+        self.0.iter().find(|known| known.author.request == *request)
     }
 
     /// Until when the list is kept at least.

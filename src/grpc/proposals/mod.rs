@@ -95,7 +95,7 @@ pub(super) async fn propose_change(
         let request_id = author.request.as_str().to_owned();
         // A retry is answered also when the campaign has changed since.
         let known = store.proposals(&id).await?;
-        let is_retry = known.get(&ProposalId::of(&author.request)).is_some();
+        let is_retry = known.of_request(&author.request).is_some();
         let mut report = Report::default();
         if let (Proposed::Version(campaign), false) = (&proposed, is_retry) {
             report = dry_run(&injector, campaign, base_version, author.clone()).await?;

@@ -22,16 +22,13 @@ pub(in crate::store) fn propose(
     now: Moment,
 ) -> Result<ProposalReply> {
     refuse_unproved(&command.author)?;
-    let id = ProposalId::of(&command.author.request);
+    let request = &command.author.request;
     let act = match &command.proposed {
         Proposed::Version(campaign) => ProposedAct::Version(digest(campaign)),
         Proposed::Operation(operation) => ProposedAct::Operation(operation.clone()),
     };
-    if let Some(known) = proposals.get(&id) {
-        let is_same = known.author.request == command.author.request
-            && known.act == act
-            && known.base_version == command.base_version;
-        if !is_same {
+    if let Some(known) = proposals.of_request(request) {
+        if known.act != act || known.base_version != command.base_version {
             return Err(Refusal::RequestIdReused.into());
         }
         return Ok(ProposalReply {
@@ -53,6 +50,10 @@ pub(in crate::store) fn propose(
     let is_open = |known: &&Proposal| known.state(base, now) == ProposalState::Open;
     if proposals.0.iter().filter(is_open).count() >= OPEN_PROPOSALS_MAX {
         return Err(Refusal::TooManyProposals.into());
+    }
+    let id = ProposalId::of(request, now);
+    if proposals.get(&id).is_some() {
+        return Err(Refusal::RequestIdReused.into());
     }
     let proposal = Proposal {
         id,

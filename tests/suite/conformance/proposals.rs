@@ -9,11 +9,11 @@ use tombola::{
         ProposalBase, ProposalReply, ProposalState, ProposeCommand, Proposed, ProposedAct, Refusal,
         RejectCommand, Result, StoreError,
         entry::Body,
-        proposal::{DONE_PROPOSAL_KEPT, OPEN_PROPOSALS_MAX},
+        proposal::{DONE_PROPOSAL_KEPT, DONE_PROPOSALS_MAX, OPEN_PROPOSALS_MAX},
     },
 };
 
-use crate::support::{World, campaign, draw, hours};
+use crate::support::{World, campaign, draw, hours, minutes};
 
 promises![
     an_approved_version_comes_into_force_with_both_identities_in_its_entry,
@@ -30,6 +30,7 @@ promises![
     a_campaign_that_requires_approval_refuses_changes_by_one,
     switching_the_requirement_off_needs_approval,
     open_proposals_are_bounded,
+    an_id_never_stands_for_another_proposal,
     proposals_of_a_closed_campaign_are_void,
     proposals_survive_a_restart_and_leave_with_the_campaign,
 ];
@@ -519,6 +520,24 @@ async fn open_proposals_are_bounded(world: &mut World) {
     propose_stock(world, 6000, "next").await;
     let known = world.store().proposals(&yaml(true, 1000).id).await.unwrap();
     assert_eq!(known.0.len(), 21, "one open, and the newest twenty others");
+}
+
+/// The proposals in between push the first one out of the list.
+async fn an_id_never_stands_for_another_proposal(world: &mut World) {
+    begin(world, true).await;
+    let first = propose_stock(world, 2000, "r").await;
+    let mut last = first.clone();
+    for round in 0..=DONE_PROPOSALS_MAX {
+        reject(world, &last, by("bob", &format!("no-{round}")))
+            .await
+            .unwrap();
+        world.pass(minutes(1)).await;
+        last = propose_stock(world, 2001, &format!("r-{round}")).await;
+    }
+    let again = propose_stock(world, 3000, "r").await;
+    assert_ne!(again.id, first.id);
+    let found = refusal(reject(world, &first, by("bob", "no")).await);
+    assert!(matches!(found, Refusal::ProposalNotFound(_)), "{found:?}");
 }
 
 async fn proposals_of_a_closed_campaign_are_void(world: &mut World) {
