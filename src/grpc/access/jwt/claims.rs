@@ -54,10 +54,25 @@ pub(super) fn check(
             "the token lacks the claim that names the identity",
         ));
     }
+    if settings.claim == "email" && !is_email_verified(claims) {
+        return Err(Denial::Invalid(
+            "the issuer of the token has not verified its `email` (`email_verified`)",
+        ));
+    }
     Ok(Claimed {
         value: value.into(),
         until_s: (until_s + LEEWAY_S).min(SECONDS_MAX) as i64,
     })
+}
+
+/// Whether the issuer says that the address is that of the subject: otherwise it may be any that the
+/// subject has typed (OpenID Connect Core 1.0, section 5.7). Some issuers say it as a text.
+fn is_email_verified(claims: &Value) -> bool {
+    match &claims["email_verified"] {
+        Value::Bool(is_verified) => *is_verified,
+        Value::String(text) => text == "true",
+        _ => false,
+    }
 }
 
 /// A claim that is a number of seconds since the Unix epoch (RFC 7519, NumericDate).

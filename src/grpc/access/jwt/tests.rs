@@ -123,6 +123,29 @@ async fn claims_that_do_not_fit_are_refused() {
     assert_eq!(verify(&expired).await, Err(Denial::Expired));
 }
 
+#[test]
+fn an_address_names_nobody_unless_the_issuer_has_verified_it() {
+    let settings = IssuerSettings {
+        claim: "email".into(),
+        ..settings(PathBuf::new())
+    };
+    let now = Moment::from_micros(NOW_S * 1_000_000);
+    for (verified, is_fine) in [
+        (json!(true), true),
+        (json!("true"), true),
+        (json!(false), false),
+        (json!("false"), false),
+        (json!(1), false),
+        (json!(null), false),
+    ] {
+        let claims = with(claims(), "email", json!("olga@example.org"));
+        let claims = with(claims, "email_verified", verified.clone());
+        let found = super::claims::check(&claims, &settings, now);
+        let found = found.map(|claimed| claimed.value);
+        assert_eq!(found.is_ok(), is_fine, "{verified}: {found:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_token_cannot_choose_how_it_is_verified() {
     for header in [
