@@ -1,6 +1,8 @@
 //! A new campaign, or another version of one, as a file: checked while it is typed, tried by a dry
 //! run of the service, then applied.
 
+use std::time::Duration;
+
 use axum::{
     Form,
     extract::{Path, Query},
@@ -10,6 +12,7 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use maud::{Markup, html};
 use sha2::{Digest as _, Sha256};
+use tokio::{sync::Semaphore, time::timeout};
 use tonic::Status;
 
 use super::{
@@ -149,6 +152,11 @@ fn gone_to(headers: &HeaderMap, target: String) -> Response {
     }
 }
 
+/// Files that are checked at once.
+static CHECKS: Semaphore = Semaphore::const_new(2);
+/// How long a file waits for its turn.
+const TURN_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// The problems of what is typed: a part of the page.
 pub(in crate::console) async fn check(visit: Visit, Form(fields): Form<Fields>) -> Response {
     checked(visit.language, parsed(&text_of(&fields)).await).into_response()
@@ -175,18 +183,26 @@ fn mark(text: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(text))
 }
 
-/// The campaign of a file, which is right by all that can be checked without a service.
+/// The campaign of a file, which is right by all that can be checked without a service. That may
+/// take seconds, also if nobody waits for it any more, so few are checked at once.
 async fn parsed(text: &str) -> Result<Campaign, Problems> {
-    let text = text.to_owned();
-    let checked = tokio::task::spawn_blocking(move || file::check(&text)).await;
     let mut problems = Problems::default();
-    let mut campaigns = checked.unwrap_or_else(|_| Ok(Vec::new()))?;
-    match (campaigns.pop(), campaigns.len()) {
-        (Some(campaign), 0) => return Ok(campaign),
-        (Some(_), _) => problems.add("file", "has several campaigns: write one here"),
-        (None, _) => problems.add("file", "has no campaign"),
+    let Ok(Ok(turn)) = timeout(TURN_TIME_MAX, CHECKS.acquire()).await else {
+        problems.add("file", "is not checked, since many others are: try again");
+        return Err(problems);
+    };
+    let text = text.to_owned();
+    let check = move || {
+        let _turn = turn;
+        file::check_one(&text)
+    };
+    match tokio::task::spawn_blocking(check).await {
+        Ok(checked) => checked,
+        Err(_) => {
+            problems.add("file", "cannot be checked: the log of the server says why");
+            Err(problems)
+        }
     }
-    Err(problems)
 }
 
 async fn send(

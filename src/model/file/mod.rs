@@ -72,6 +72,26 @@ pub fn check(text: &str) -> Result<Vec<proto::Campaign>, Problems> {
     problems.or(campaigns)
 }
 
+/// The campaign of a file that must have a single one. Of others no rule is looked at: that of many
+/// campaigns would take long.
+///
+/// # Errors
+/// As [`check`], and several campaigns.
+///
+/// ```
+/// use tombola::model::file;
+/// let problems = file::check_one("id: wheel\n---\nid: wheel").unwrap_err();
+/// assert_eq!(problems.to_string(), "file: has several campaigns: write one here");
+/// ```
+pub fn check_one(text: &str) -> Result<proto::Campaign, Problems> {
+    if yaml::documents(text)?.len() > 1 {
+        let message = "has several campaigns: write one here";
+        return Err(yaml::one_problem("file", message));
+    }
+    let campaign = check(text)?.pop();
+    campaign.ok_or_else(|| yaml::one_problem("file", "has no campaign"))
+}
+
 /// Reads all documents as far as they can be read; `rules` returns what else is wrong with one,
 /// given its own problems.
 fn read_all(

@@ -65,8 +65,8 @@ pub(super) fn check(
     })
 }
 
-/// Whether the issuer says that the address is that of the subject: otherwise it may be any that the
-/// subject has typed (OpenID Connect Core 1.0, section 5.7). Some issuers say it as a text.
+/// Whether the issuer says that the address is that of the subject: otherwise it may be any that
+/// the subject has typed (OpenID Connect Core 1.0, section 5.7). Some issuers say it as a text.
 fn is_email_verified(claims: &Value) -> bool {
     match &claims["email_verified"] {
         Value::Bool(is_verified) => *is_verified,
