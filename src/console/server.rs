@@ -1,10 +1,19 @@
 //! The listener of the console: connections with bounds, over TLS if the server has it.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io,
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
-use axum::{Router, body::Body, http::Request};
+use axum::{BoxError, Router, body::Body, http::Request};
 use hyper::{
-    body::Incoming,
+    body::{Bytes, Frame, Incoming, SizeHint},
     server::conn::{http1, http2},
     service::{HttpService, service_fn},
 };
@@ -14,7 +23,7 @@ use tokio::{
     net::TcpListener,
     sync::Semaphore,
     task::JoinSet,
-    time::sleep,
+    time::{Sleep, sleep, timeout},
 };
 use tower::ServiceExt as _;
 use tracing::{debug, warn};
@@ -26,10 +35,14 @@ use crate::tls::{HTTP2, ServerTls};
 const CONNECTIONS_MAX: usize = 512;
 /// How long a browser may take to send the head of a request.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long it may take to send the body.
+const BODY_TIME_MAX: Duration = Duration::from_secs(60);
 /// How often a silent connection is asked whether it still lives.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// From when on a connection over HTTP/2 takes no more requests.
+const AGE_MAX: Duration = Duration::from_secs(600);
 /// The most requests at once on a connection.
-const STREAMS_MAX: u32 = 64;
+const STREAMS_MAX: u32 = 16;
 /// How long to wait after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -107,8 +120,10 @@ where
 }
 
 async fn serve_one(stream: tokio::net::TcpStream, routes: Router, tls: Option<Arc<ServerTls>>) {
-    let service = service_fn(move |request: Request<Incoming>| {
-        routes.clone().oneshot(request.map(Body::new))
+    let has_asked = AtomicBool::new(false);
+    let service = service_fn(|request: Request<Incoming>| {
+        has_asked.store(true, Ordering::Relaxed);
+        routes.clone().oneshot(request.map(in_time))
     });
     let served = match tls {
         None => http1(stream, service).await,
@@ -117,12 +132,23 @@ async fn serve_one(stream: tokio::net::TcpStream, routes: Router, tls: Option<Ar
                 return;
             };
             if stream.get_ref().1.alpn_protocol() == Some(HTTP2) {
-                http2::Builder::new(TokioExecutor::new())
+                let connection = http2::Builder::new(TokioExecutor::new())
                     .timer(TokioTimer::new())
                     .keep_alive_interval(KEEPALIVE_INTERVAL)
                     .max_concurrent_streams(STREAMS_MAX)
-                    .serve_connection(TokioIo::new(stream), service)
-                    .await
+                    .serve_connection(TokioIo::new(stream), service);
+                let mut connection = pin!(connection);
+                match timeout(HEAD_TIME_MAX, connection.as_mut()).await {
+                    Ok(served) => served,
+                    Err(_) if !has_asked.load(Ordering::Relaxed) => Ok(()),
+                    Err(_) => match timeout(AGE_MAX, connection.as_mut()).await {
+                        Ok(served) => served,
+                        Err(_) => {
+                            connection.as_mut().graceful_shutdown();
+                            connection.await
+                        }
+                    },
+                }
             } else {
                 http1(stream, service).await
             }
@@ -130,5 +156,43 @@ async fn serve_one(stream: tokio::net::TcpStream, routes: Router, tls: Option<Ar
     };
     if let Err(error) = served {
         debug!(%error, "a connection of the console failed");
+    }
+}
+
+/// A body that must have arrived in time. Otherwise a browser that sends none would keep its
+/// connection, and what has arrived, for ever.
+fn in_time(body: Incoming) -> Body {
+    Body::new(InTime {
+        body,
+        end: Box::pin(sleep(BODY_TIME_MAX)),
+    })
+}
+
+struct InTime {
+    body: Incoming,
+    end: Pin<Box<Sleep>>,
+}
+
+impl hyper::body::Body for InTime {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
+            return Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)));
+        }
+        ready!(self.end.as_mut().poll(cx));
+        Poll::Ready(Some(Err("the body did not arrive in time".into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

@@ -6,9 +6,12 @@ use axum::{
     extract::{FromRequest, Multipart, Request},
     http::StatusCode,
 };
+use tokio::sync::Semaphore;
 
 /// The largest form with a file, in bytes.
 pub(super) const UPLOAD_BYTES_MAX: usize = 4 << 20;
+/// Forms with files that are read at once; others wait.
+static UPLOADS: Semaphore = Semaphore::const_new(8);
 
 /// A form with a file, or why it cannot be read.
 pub(super) struct Upload(pub(super) Result<Given, Unreadable>);
@@ -42,6 +45,9 @@ impl<S: Send + Sync> FromRequest<S> for Upload {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Infallible> {
         let Ok(form) = Multipart::from_request(request, state).await else {
+            return Ok(Self(Err(Unreadable::Broken)));
+        };
+        let Ok(_turn) = UPLOADS.acquire().await else {
             return Ok(Self(Err(Unreadable::Broken)));
         };
         Ok(Self(read(form).await))
