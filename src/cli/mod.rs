@@ -54,6 +54,7 @@ mod overload_args;
 mod phrases;
 mod plan;
 mod plan_view;
+mod private;
 mod proposals;
 mod recall;
 mod recover;

@@ -19,6 +19,7 @@ use super::{
     listen::{BindError, Listen},
     log::{self, LogArgs},
     overload_args::OverloadArgs,
+    private::make_files_private,
     settling::{Settling, reader},
     sink_args::{BacklogArgs, EraserArgs, RemovalArgs, SinkArgs},
     stop::stop_signal,
@@ -158,6 +159,7 @@ pub(super) async fn run(client: &Client, args: &ServeArgs) -> ExitCode {
 
 async fn serve_logged(args: &ServeArgs, tls: &TlsArgs) -> Outcome {
     args.log.start()?;
+    make_files_private();
     let mut configuration = Configuration::read(args, tls).map_err(Failure::options)?;
     let exporter = configuration.trace.take().map(|settings| {
         trace_args::log(&settings);

@@ -12,6 +12,7 @@ use super::{
     failure::Failure,
     key,
     log::{self, LogArgs},
+    private::make_files_private,
     sink_args::{RemovalArgs, SinkArgs, failed},
     stop::stop_signal,
     store_args::{HomeArgs, StoreArgs},
@@ -60,6 +61,7 @@ pub(super) struct SettleArgs {
 
 pub(super) async fn run(args: SettleArgs) -> Outcome {
     args.log.start()?;
+    make_files_private();
     let target = match &args.to_dir {
         Some(path) => Target::Directory(DirectoryTarget {
             path: path.clone(),
