@@ -55,7 +55,7 @@ pub(super) async fn run(client: &Client, args: ForgetArgs) -> Outcome {
     let mut sink = open(&args.ledger).await?;
     let failed = |error: ForgetError| match error {
         ForgetError::Sink(error) => args.ledger.failed(&error),
-        unreadable => Failure::refused("SINK", unreadable.to_string()),
+        other => Failure::refused("SINK", other.to_string()),
     };
     let found = look(&mut *sink, &args.user).await.map_err(failed)?;
     if args.dry_run || found.entries == 0 {

@@ -60,6 +60,11 @@ impl From<ForgetError> for CallError {
             )),
             ForgetError::Sink(error) => Self::LedgerUnavailable(error.to_string()),
             ForgetError::Unreadable { .. } => StoreError::corrupt_after(error.to_string()).into(),
+            ForgetError::Unfinished => StoreError::Unavailable {
+                executed: Executed::Unknown,
+                detail: error.to_string(),
+            }
+            .into(),
         }
     }
 }

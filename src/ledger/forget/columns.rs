@@ -24,6 +24,9 @@ pub struct Change {
     pub envelope: Option<String>,
     /// The pseudonym of the user in the bytes.
     pub pseudonym: String,
+    /// `user_id`, `request_id` and `people` as they were read. Another erasure may have changed
+    /// them since.
+    pub was: [Option<String>; 3],
     /// The new `user_id`.
     pub user: Option<String>,
     /// The new `request_id`.
@@ -106,6 +109,7 @@ pub(in crate::ledger) fn change(row: &EntryRow, user: &str) -> Result<Option<Cha
         campaign: row.campaign.clone(),
         envelope: row.envelope.clone(),
         pseudonym,
+        was: [row.user.clone(), row.request.clone(), row.people.clone()],
         user: of(Column::User),
         request: of(Column::Request),
         people: match people.is_empty() {

@@ -23,6 +23,8 @@ use super::{PostgresUrl, SinkError, entry::Unreadable, read::EntryRow};
 
 /// How often the entries are searched again: settlers add some meanwhile, and may move a month.
 const ROUNDS_MAX: usize = 5;
+/// The most entries that are changed in one transaction.
+const CHANGED_AT_ONCE: usize = 500;
 
 /// Why a user's values are not erased, or not all of them.
 #[derive(Debug, Error)]
@@ -40,6 +42,12 @@ pub enum ForgetError {
         /// What is wrong.
         cause: Unreadable,
     },
+    /// There were always further entries.
+    #[error(
+        "new entries of the user came as fast as they were erased: stop the user's draws, then \
+         erase the user again"
+    )]
+    Unfinished,
 }
 
 /// Who erases, and why, for the table `erasures`.
@@ -152,12 +160,15 @@ pub async fn forget(
         erased.in_bytes = in_bytes;
         let changes = changes(&rows, user)?;
         if changes.is_empty() {
-            break;
+            return Ok(erased);
         }
-        erased.wins += sink.write(&changes, reason).await?;
-        erased.add(&changes);
+        // In parts, so that neither a transaction nor those who wait for it take long.
+        for part in changes.chunks(CHANGED_AT_ONCE) {
+            erased.wins += sink.write(part, reason).await?;
+            erased.add(part);
+        }
     }
-    Ok(erased)
+    Err(ForgetError::Unfinished)
 }
 
 /// The user's pseudonyms in some entries, as a JSON list.

@@ -91,19 +91,29 @@ async fn bounded<T>(work: impl Future<Output = Result<T, SinkError>>) -> Result<
 async fn write(client: &mut Client, changes: &[Change], reason: &Reason) -> Result<u64, SinkError> {
     let transaction = client.transaction().await?;
     let sql = "UPDATE tombola.entries SET user_id = $1, request_id = $2, people = $3
-               WHERE partition = $4 AND sequence = $5 AND at = $6";
+               WHERE partition = $4 AND sequence = $5 AND at = $6
+                   AND user_id IS NOT DISTINCT FROM $7 AND request_id IS NOT DISTINCT FROM $8
+                   AND people IS NOT DISTINCT FROM $9";
     let statement = transaction.prepare(sql).await?;
-    let mut wins = 0;
+    let [mut entries, mut wins] = [0; 2];
     for change in changes {
-        let values: [&(dyn ToSql + Sync); 6] = [
+        let [user, request, people] = &change.was;
+        let values: [&(dyn ToSql + Sync); 9] = [
             &change.user,
             &change.request,
             &change.people,
             &change.id.partition.cast_signed(),
             &change.id.sequence.cast_signed(),
             &to_system_time(change.at),
+            user,
+            request,
+            people,
         ];
-        transaction.execute(&statement, &values).await?;
+        let changed = transaction.execute(&statement, &values).await?;
+        entries += changed;
+        if changed == 0 {
+            continue; // it is read anew
+        }
         if let Some(win) = &change.win {
             wins += write_wins(&transaction, change, win).await?;
         }
@@ -115,7 +125,7 @@ async fn write(client: &mut Client, changes: &[Change], reason: &Reason) -> Resu
         &reason.operator,
         &reason.text,
         &pseudonyms,
-        &(changes.len() as i64),
+        &entries.cast_signed(),
         &wins.cast_signed(),
     ];
     transaction.execute(sql, &values).await?;

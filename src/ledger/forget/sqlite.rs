@@ -99,18 +99,25 @@ impl SqliteEraser {
             .db
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let sql = "UPDATE entries SET user_id = ?1, request_id = ?2, people = ?3
-                   WHERE partition = ?4 AND sequence = ?5";
-        let (mut wins, mut delivered) = (0, BTreeSet::new());
+                   WHERE partition = ?4 AND sequence = ?5
+                       AND user_id IS ?6 AND request_id IS ?7 AND people IS ?8";
+        let (mut entries, mut wins, mut delivered) = (0, 0, BTreeSet::new());
         for change in changes {
+            let [user, request, people] = &change.was;
             wins += lookup::change(&transaction, change.id.sequence, || {
-                transaction.prepare_cached(sql)?.execute(params![
+                let changed = transaction.prepare_cached(sql)?.execute(params![
                     change.user,
                     change.request,
                     change.people,
                     change.id.partition,
                     change.id.sequence,
+                    user,
+                    request,
+                    people,
                 ])?;
+                entries += changed;
                 match &change.win {
+                    _ if changed == 0 => Ok(0), // it is read anew
                     Some(WinChange {
                         request: Some(request),
                     }) => write_wins(&transaction, change, request),
@@ -127,13 +134,7 @@ impl SqliteEraser {
         let sql = "INSERT INTO erasures (erased_at, operator, reason, pseudonyms, entries, wins)
                    VALUES (CAST(unixepoch('subsec') * 1000000 AS INTEGER), ?1, ?2, ?3, ?4, ?5)";
         let pseudonyms = super::pseudonyms(changes);
-        let values = params![
-            reason.operator,
-            reason.text,
-            pseudonyms,
-            changes.len(),
-            wins
-        ];
+        let values = params![reason.operator, reason.text, pseudonyms, entries, wins];
         transaction.execute(sql, values)?;
         transaction.commit()?;
         Ok(wins)

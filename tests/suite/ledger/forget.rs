@@ -2,8 +2,14 @@
 
 use std::path::PathBuf;
 
+use async_trait::async_trait;
 use rusqlite::Connection;
 use tombola::{
+    ledger::{
+        SinkError,
+        forget::{Change, Erasable, Eraser, Reason, forget},
+        read::EntryRow,
+    },
     proto::{ForgetUserRequest, ForgetUserResponse, ledger_service_client::LedgerServiceClient},
     store::sqlite::DATABASE_FILE,
 };
@@ -109,6 +115,75 @@ async fn more_work(server: &Server) {
     server
         .run(&[&deliver[..], &["parcel of user-1"]].concat())
         .well();
+}
+
+/// A sink in which another user is erased just after the rows of this one were read.
+struct Beside {
+    sink: Box<dyn Eraser>,
+    other: Option<(Box<dyn Eraser>, &'static str)>,
+}
+
+#[async_trait]
+impl Eraser for Beside {
+    async fn find(&mut self, user: &str) -> Result<(Vec<EntryRow>, u64), SinkError> {
+        let found = self.sink.find(user).await?;
+        if let Some((mut sink, user)) = self.other.take() {
+            forget(&mut *sink, user, &reason()).await.unwrap();
+        }
+        Ok(found)
+    }
+
+    async fn count_wins(&mut self, user: &str) -> Result<u64, SinkError> {
+        self.sink.count_wins(user).await
+    }
+
+    async fn write(&mut self, changes: &[Change], reason: &Reason) -> Result<u64, SinkError> {
+        self.sink.write(changes, reason).await
+    }
+}
+
+fn reason() -> Reason {
+    Reason {
+        operator: "tester".into(),
+        text: String::new(),
+    }
+}
+
+async fn two_users_are_erased_at_once(server: Server, sink: Sink, erasable: Erasable) {
+    work(&server).await;
+    more_work(&server).await;
+    let [option, value] = sink.options();
+    holds(&server.run(&["audit", &option, &value]).well());
+    let mut beside = Beside {
+        sink: erasable.open().await.unwrap(),
+        other: Some((erasable.open().await.unwrap(), "user-1")),
+    };
+    forget(&mut beside, "user-2", &reason()).await.unwrap();
+    // The block of both is one entry.
+    let left = sink.texts(TEXTS).await;
+    for user in ["\"user-1\"", "\"user-2\"", "user-1 ", "user-2 "] {
+        let found: Vec<_> = left.iter().filter(|text| text.contains(user)).collect();
+        assert!(found.is_empty(), "{user}: {found:?}");
+    }
+    drop(server);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_erasures_at_once_bring_nobody_back() {
+    let (database, data) = (Database::new().await, tempfile::tempdir().unwrap());
+    let server = Start::on(data.path())
+        .with(&format!("--postgres-url {}", database.url_text()))
+        .serve();
+    let erasable = Erasable::Database(Box::new(database.url()));
+    two_users_are_erased_at_once(server, Sink::Postgres(database), erasable).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_erasures_at_once_in_an_embedded_store_bring_nobody_back() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Start::on(data.path()).serve();
+    let erasable = Erasable::File(data.path().into());
+    two_users_are_erased_at_once(server, Sink::OwnFile(data.path().into()), erasable).await;
 }
 
 async fn erases_a_user(server: Server, sink: Sink) {
