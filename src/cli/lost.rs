@@ -23,10 +23,12 @@ use crate::{
 const SHOWN_MAX: usize = 500;
 
 /// What the ledger in PostgreSQL has of the losses, by partition; none if no database is named.
-/// `kept` has the last entry that each partition has kept.
+/// `kept` has the last entry that each partition has kept. `has_fork`: the partitions may have gone
+/// on since, in a fork whose entries are not lost.
 pub(super) async fn find(
     sink: &SinkArgs,
     kept: Vec<(u32, u64)>,
+    has_fork: bool,
 ) -> Outcome<Option<BTreeMap<u32, Lost>>> {
     let Some(url) = sink.url_if_named()? else {
         return Ok(None);
@@ -35,7 +37,7 @@ pub(super) async fn find(
         let mut source = PostgresSource::open(&url).await?;
         let mut found = BTreeMap::new();
         for (number, kept) in kept {
-            let lost = lost(&mut source, number, kept, SHOWN_MAX).await?;
+            let lost = lost(&mut source, number, kept, SHOWN_MAX, has_fork).await?;
             found.insert(number, lost);
         }
         Ok(found)

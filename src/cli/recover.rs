@@ -105,7 +105,7 @@ async fn lost_of(sink: &SinkArgs, kept: Vec<(u32, u64)>) -> Outcome<Named> {
     if kept.is_empty() && sink.url_if_named()?.is_some() {
         return Ok(Named::Not);
     }
-    match lost::find(sink, kept).await {
+    match lost::find(sink, kept, true).await {
         Ok(Some(lost)) => Ok(Named::Each(lost)),
         Ok(None) => Ok(Named::WithDatabase),
         Err(failure) if failure.exit == Exit::Usage => Err(failure),

@@ -19,6 +19,7 @@ use super::{
     failure::Failure,
     key, lost,
     output::say,
+    private::make_files_private,
     recover::{author, withdrawn_json, withdrawn_table},
     sink_args::SinkArgs,
     store_args::HomeArgs,
@@ -86,6 +87,7 @@ struct Restored {
 }
 
 pub(super) async fn run(client: &Client, args: RestoreArgs) -> Outcome {
+    make_files_private();
     if !args.withdraw_due && !args.accept {
         return Err(Failure::usage(
             "choose what becomes of units that may have been won after the backup: withdraw those \
@@ -104,10 +106,21 @@ pub(super) async fn run(client: &Client, args: RestoreArgs) -> Outcome {
             args.home.data.display()
         )));
     }
+    // SQLite would apply the log of another file to the restored one.
+    for end in ["-wal", "-shm", "-journal"] {
+        let left = args.home.data.join(format!("{DATABASE_FILE}{end}"));
+        if left.exists() {
+            return Err(refused(&format!(
+                "{} is left of another store, and may have its last draws: move it away, or name \
+                 an empty directory",
+                left.display()
+            )));
+        }
+    }
     let key = key::file(&args.home.data, args.home.master_key.as_deref());
     let key = key::read(&key).map_err(|error| Failure::refused("NO_KEY", error.to_string()))?;
     let backup = SqliteStore::inspect(&args.file).map_err(|error| refused(&error.to_string()))?;
-    let lost = lost::find(&args.sink, vec![(PARTITION, backup.head)]).await?;
+    let lost = lost::find(&args.sink, vec![(PARTITION, backup.head)], false).await?;
     confirm(&question(&args, &backup), args.yes)?;
     remove_unfinished(&args.home.data).map_err(|cause| unusable(&args.home.data, &cause))?;
     let work = tempfile::Builder::new()

@@ -33,7 +33,8 @@ pub struct Lost {
 }
 
 /// The settled entries of a partition after the last one that the store has kept; the first `shown`
-/// of them in full. A fork that begins at what was kept follows the lost ones.
+/// of them in full. With `has_fork`, a fork that begins at what was kept follows the lost ones: the
+/// store has gone on in it. Otherwise it is that of an earlier loss, and lost too.
 ///
 /// # Errors
 /// The sink cannot be read.
@@ -42,6 +43,7 @@ pub async fn lost(
     partition: u32,
     kept: u64,
     shown: usize,
+    has_fork: bool,
 ) -> Result<Lost, SinkError> {
     let mut lost = Lost::default();
     let mut after = kept;
@@ -58,7 +60,8 @@ pub async fn lost(
         }
         for row in rows {
             let body = row.body_with_clear_values().ok();
-            if matches!(body, Some(Body::Forked { base, .. }) if base <= kept) {
+            let is_fork = matches!(body, Some(Body::Forked { base, .. }) if base <= kept);
+            if has_fork && is_fork {
                 return Ok(lost);
             }
             lost.count += 1;

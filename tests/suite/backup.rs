@@ -4,6 +4,7 @@ use std::{
     collections::HashSet,
     fs,
     ops::Range,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -372,10 +373,22 @@ async fn nothing_is_overwritten_and_every_refusal_says_what_to_do() {
     scene
         .restore(&file, &other, &way)
         .badly(1, &["not the one"]);
+    // The log of a store whose file was moved away would be applied to the restored file.
+    let log = data.join(format!("{DATABASE_FILE}-wal"));
+    fs::write(&log, "the last draws").unwrap();
+    scene
+        .restore(&file, &data, &way)
+        .badly(1, &["-wal", "left of another store", "move it away"]);
+    fs::remove_file(&log).unwrap();
     for directory in [&data, &keyless, &other] {
         assert!(!directory.join(DATABASE_FILE).exists());
     }
     scene.restore(&file, &data, &way).well();
+    let mode = fs::metadata(data.join(DATABASE_FILE))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o077, 0, "others may read it: {mode:o}");
     scene
         .restore(&file, &data, &way)
         .badly(1, &["has a store already"]);

@@ -182,7 +182,9 @@ impl Command for ForkCommand {
     fn run(&self, step: &mut Step<'_>) -> Result<BegunFork> {
         let base = step.core.sequence;
         let mark = rand::random_range(1..1 << 24);
-        let first = base + rand::random_range(STEP_MIN..2 * STEP_MIN);
+        // A later restore of the same backup begins behind what an earlier one has given out.
+        let by_time = step.now.as_seconds().unsigned_abs() << 20;
+        let first = (base + rand::random_range(STEP_MIN..2 * STEP_MIN)).max(by_time);
         for (key, value) in [
             ("fork", mark.to_string()),
             ("jump", format!("{base} {first}")),

@@ -48,14 +48,37 @@ pub(super) async fn write(
         transaction.execute(sql, &values).await?;
     }
     if let Some((first, last)) = batch.orphans {
-        let sql = "INSERT INTO tombola.orphans (partition, first_sequence, last_sequence)
-                   VALUES ($1, $2, $3)";
-        let values: [&(dyn ToSql + Sync); 3] =
-            [&int(batch.partition), &bigint(first), &bigint(last)];
-        transaction.execute(sql, &values).await?;
+        insert_orphans(&transaction, batch.partition, first, last).await?;
     }
     transaction.commit().await?;
     Ok(Some(after))
+}
+
+/// Notes entries that the store has lost. What it lost before from the same entry on, as after two
+/// restores of one backup, has its row already: the new one begins behind it.
+async fn insert_orphans(
+    transaction: &Transaction<'_>,
+    partition: u32,
+    mut first: u64,
+    last: u64,
+) -> Result<(), SinkError> {
+    let sql = "SELECT last_sequence FROM tombola.orphans
+               WHERE partition = $1 AND first_sequence = $2";
+    let known = transaction.prepare(sql).await?;
+    let partition = int(partition);
+    while let Some(row) = transaction
+        .query_opt(&known, &[&partition, &bigint(first)])
+        .await?
+    {
+        first = row.get::<_, i64>(0).cast_unsigned() + 1;
+    }
+    if first <= last {
+        let sql = "INSERT INTO tombola.orphans (partition, first_sequence, last_sequence)
+                   VALUES ($1, $2, $3)";
+        let values: [&(dyn ToSql + Sync); 3] = [&partition, &bigint(first), &bigint(last)];
+        transaction.execute(sql, &values).await?;
+    }
+    Ok(())
 }
 
 /// Moves the cursor, if it is where the batch begins, and locks its row until the transaction ends.

@@ -77,12 +77,34 @@ pub(super) fn write(
             .execute(params![batch.partition, campaign, salt.0])?;
     }
     if let Some((first, last)) = batch.orphans {
-        let sql = "INSERT INTO orphans (partition, first_sequence, last_sequence, found_at)
-                   VALUES (?1, ?2, ?3, ?4)";
-        let values = params![batch.partition, first, last, now.as_micros()];
-        db.prepare_cached(sql)?.execute(values)?;
+        insert_orphans(db, now, batch.partition, (first, last))?;
     }
     Ok(true)
+}
+
+/// Notes entries that the store has lost. What it lost before from the same entry on, as after two
+/// restores of one backup, has its row already: the new one begins behind it.
+fn insert_orphans(
+    db: &Connection,
+    now: Moment,
+    partition: u32,
+    (mut first, last): (u64, u64),
+) -> Result<()> {
+    let sql = "SELECT last_sequence FROM orphans WHERE partition = ?1 AND first_sequence = ?2";
+    let mut known = db.prepare_cached(sql)?;
+    while let Some(end) = known
+        .query_row(params![partition, first], |row| row.get::<_, u64>(0))
+        .optional()?
+    {
+        first = end + 1;
+    }
+    if first <= last {
+        let sql = "INSERT INTO orphans (partition, first_sequence, last_sequence, found_at)
+                   VALUES (?1, ?2, ?3, ?4)";
+        let values = params![partition, first, last, now.as_micros()];
+        db.prepare_cached(sql)?.execute(values)?;
+    }
+    Ok(())
 }
 
 /// Keeps a contradiction.
