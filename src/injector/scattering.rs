@@ -35,6 +35,8 @@ pub(super) struct Scattering {
 pub(super) struct Roomed<T> {
     pub(super) value: T,
     room: Mutex<Room>,
+    /// Whoever moves it to another room. A second one would wait for room that it holds itself.
+    moving: tokio::sync::Mutex<()>,
 }
 
 struct Room {
@@ -69,6 +71,7 @@ impl Scattering {
         let compute = move || Roomed {
             value: work(),
             room: Mutex::new(Room { urgency, permit }),
+            moving: tokio::sync::Mutex::default(),
         };
         if !is_long {
             return Ok(compute());
@@ -80,6 +83,7 @@ impl Scattering {
     /// Moves a result to the room of what is done ahead of time, if a draw needed it and does
     /// not any more.
     pub(super) async fn move_ahead<T>(&self, roomed: &Roomed<T>, units: u64) -> Result<()> {
+        let _moving = roomed.moving.lock().await;
         if !roomed.is_in_needed_room() {
             return Ok(());
         }

@@ -109,6 +109,7 @@ impl Carrier {
     pub async fn resume(&mut self, sink: &mut dyn Sink) -> Result<(), SinkError> {
         self.pseudonyms.clear();
         self.cursors = sink.cursors().await?;
+        sink.confirm().await?;
         for cursor in self.cursors.clone().values() {
             self.trim(cursor).await;
         }
@@ -165,6 +166,11 @@ impl Carrier {
             return Ok(Settled::Nothing);
         };
         let has_more = read.has_more;
+        if orphans.is_some() {
+            // The store has another version under the same number, or a campaign under the same id.
+            self.definitions.clear();
+            self.pseudonyms.clear();
+        }
         let batch = self.batch(sink, partition, read, orphans).await?;
         let Some(after) = sink.write(before.as_ref(), &batch).await? else {
             self.cursors = sink.cursors().await?;
@@ -219,6 +225,26 @@ impl Carrier {
         Ok(batch)
     }
 
+    /// Gives the sink's salt to a store that has none, as after a rollback: draws of personal pools
+    /// follow from it too.
+    async fn hand_over(
+        &self,
+        partition: u32,
+        campaign: &str,
+        salt: Salt,
+    ) -> Result<(), SettleError> {
+        let kept = self.store.salt(partition, campaign, salt).await?;
+        if kept.0 != salt.0 {
+            warn!(
+                partition,
+                campaign,
+                "the salt of campaign {campaign} in the store is not the settled one: its draws of \
+                 personal pools cannot be verified"
+            );
+        }
+        Ok(())
+    }
+
     /// The pseudonyms of a campaign. The sink's salt counts: a store that was rolled back may have
     /// made another one since.
     async fn known(
@@ -230,7 +256,10 @@ impl Carrier {
         let name = (partition, campaign.to_owned());
         if !self.pseudonyms.contains_key(&name) {
             let (salt, unwritten) = match sink.salt(partition, campaign).await? {
-                Some(salt) => (salt, None),
+                Some(salt) => {
+                    self.hand_over(partition, campaign, salt).await?;
+                    (salt, None)
+                }
                 None => {
                     let new = Salt(rand::random());
                     let salt = self.store.salt(partition, campaign, new).await?;

@@ -103,8 +103,13 @@ impl Settler {
     async fn session(&mut self) -> Result<std::convert::Infallible, SinkError> {
         let store = Arc::clone(self.carrier.store());
         let mut sink = self.target.open(&store.info().store_id).await?;
+        let mut stands_by = false;
         while !sink.is_leader().await? {
             self.note_reached();
+            if !stands_by {
+                info!(sink = %self.target, "another settler works: this one stands by");
+            }
+            stands_by = true;
             sleep(STANDBY_PAUSE).await;
         }
         self.carrier.resume(&mut *sink).await?;

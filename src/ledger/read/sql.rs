@@ -147,7 +147,8 @@ impl Sql {
         sql
     }
 
-    /// The entry that brought a version of a campaign into force, or the newest such entry.
+    /// The entry that brought a version of a campaign into force, or the newest such entry. One
+    /// that the store has lost in a rollback is none.
     pub fn applied(campaign: &CampaignId, version: Option<u32>, schema: &str) -> Self {
         let mut sql = Self::default();
         sql.add(&format!(
@@ -155,6 +156,7 @@ impl Sql {
              WHERE {OPERATIONS} AND kind = 'applied'"
         ));
         sql.equal("campaign", Some(campaign.as_str()));
+        sql.not_lost("entries", Source::Schema(schema));
         // One act brings one version into force: they are numbered in the order of their entries.
         let offset = version.map_or(0, |version| i64::from(version.saturating_sub(1)));
         let order = if version.is_some() { "" } else { " DESC" };

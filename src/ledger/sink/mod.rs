@@ -49,6 +49,15 @@ pub trait Sink: Send {
     /// The sink is away.
     async fn cursors(&mut self) -> Result<BTreeMap<u32, Cursor>, SinkError>;
 
+    /// Makes sure that the cursors are as durable as those that [`Self::write`] returns: a commit
+    /// that can be read need not have reached a standby.
+    ///
+    /// # Errors
+    /// The sink is away.
+    async fn confirm(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
     /// Writes a batch and moves the cursor from `before` in one transaction; the new cursor. None
     /// if the cursor is not at `before`: another settler was faster, and nothing is written.
     ///

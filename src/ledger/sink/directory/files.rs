@@ -116,8 +116,13 @@ impl Files {
             self.number = number;
         }
         let lines = lines::batch(batch, after);
-        self.file.write_all(&lines)?;
-        self.file.sync_data()?;
+        let written = self.file.write_all(&lines);
+        if let Err(cause) = written.and_then(|()| self.file.sync_data()) {
+            // It may be in memory only, and must not be found there when the file is opened again.
+            let cut = self.file.set_len(self.size);
+            drop(cut.and_then(|()| self.file.sync_all()));
+            return Err(cause);
+        }
         self.size += lines.len() as u64;
         Ok(())
     }
@@ -250,8 +255,9 @@ fn reopen(path: &Path, number: u64, store_id: &str) -> Result<Reopened, SinkErro
             "removing a batch from {file_name} that was cut off: it is settled again"
         );
         file.set_len(end).map_err(fault)?;
-        file.sync_all().map_err(fault)?;
     }
+    // What was written before the process was killed need not be on disk yet.
+    file.sync_all().map_err(fault)?;
     Ok((file, end, cursors))
 }
 

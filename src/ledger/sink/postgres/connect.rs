@@ -14,11 +14,17 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// What a session begins with. A settler that hangs must not hold the cursor's row for ever, and
-/// nobody waits for ever for one that does. Only `off` and `local` of `synchronous_commit` keep
-/// less than the server's disk and its synchronous standbys do, so only these are raised.
+/// nobody waits for ever for one that does. The server notices within half a minute that the other
+/// machine is gone: until then the session keeps the lock of the settler that works. Only `off` and
+/// `local` of `synchronous_commit` keep less than the server's disk and its synchronous standbys
+/// do, so only these are raised.
 const BEGIN: &str = "
     SET idle_in_transaction_session_timeout = '20s';
     SET lock_timeout = '10s';
+    SET tcp_keepalives_idle = 10;
+    SET tcp_keepalives_interval = 5;
+    SET tcp_keepalives_count = 3;
+    SET tcp_user_timeout = '20s';
     SET timezone = 'UTC';
     SELECT set_config('synchronous_commit', 'on', false)
         WHERE current_setting('synchronous_commit') IN ('off', 'local');

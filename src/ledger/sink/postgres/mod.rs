@@ -193,6 +193,14 @@ impl Sink for PostgresSink {
         Ok(cursors.map(|cursor| (cursor.partition, cursor)).collect())
     }
 
+    /// A commit waits for its standbys, and so for all commits before it.
+    async fn confirm(&mut self) -> Result<(), SinkError> {
+        let sql = "UPDATE tombola.cursors SET settled_at = settled_at";
+        let work = async { Ok(self.client.execute(sql, &[]).await?) };
+        bounded(ANSWER_MAX, work).await?;
+        Ok(())
+    }
+
     async fn write(
         &mut self,
         before: Option<&Cursor>,
