@@ -43,7 +43,9 @@ impl Reserve {
     /// Makes the reserve if there is none and the disk has ample room.
     pub(super) fn keep(&self) {
         let file = self.file();
-        if file.exists() || self.free_bytes().unwrap_or(0) < FREE_BYTES_AMPLE {
+        // A process that was killed meanwhile has left less.
+        let is_whole = fs::metadata(&file).is_ok_and(|found| found.len() >= BYTES);
+        if is_whole || self.free_bytes().unwrap_or(0) < FREE_BYTES_AMPLE {
             return;
         }
         match fill(&file) {
