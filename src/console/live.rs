@@ -45,6 +45,8 @@ const PERIOD: Duration = Duration::from_secs(1);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// The most feeds at once; one more is refused, and the page stays as it is.
 const FEEDS_MAX: usize = 1_000;
+/// The most feeds of one credential.
+const FEEDS_OF_CREDENTIAL_MAX: usize = 100;
 
 /// What viewers of a feed have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -184,7 +186,11 @@ fn subscribe(
     if let Some(feed) = feeds.get(&key) {
         return Some(feed.subscribe());
     }
-    if feeds.len() >= FEEDS_MAX {
+    let own = feeds
+        .keys()
+        .filter(|known| known.credential == key.credential);
+    let has_too_many = key.credential.is_some() && own.count() >= FEEDS_OF_CREDENTIAL_MAX;
+    if feeds.len() >= FEEDS_MAX || has_too_many {
         return None;
     }
     let (sender, receiver) = watch::channel(News::None);

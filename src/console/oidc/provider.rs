@@ -13,7 +13,10 @@ use oauth2::{
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use tokio::{sync::Mutex, time::Instant};
+use tokio::{
+    sync::{Mutex, Semaphore},
+    time::Instant,
+};
 use tonic::codegen::http::{Request, Uri};
 
 use super::flow::{Flow, Fresh};
@@ -25,6 +28,8 @@ use crate::{
 /// How long what a provider publishes is used, and how long a failure to read it.
 const KNOWN_TIME: Duration = Duration::from_secs(5 * 60);
 const FAILED_TIME: Duration = Duration::from_secs(2);
+/// Codes that are exchanged at once. Anybody may begin to sign in.
+const EXCHANGES_MAX: usize = 8;
 /// The most bytes of an answer of a provider.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
@@ -107,6 +112,7 @@ type Read = (Instant, Result<Arc<Known>, String>);
 pub(in crate::console) struct Provider {
     pub(super) settings: Settings,
     read: Mutex<Option<Read>>,
+    exchanges: Semaphore,
 }
 
 impl Provider {
@@ -114,6 +120,7 @@ impl Provider {
         Self {
             settings,
             read: Mutex::default(),
+            exchanges: Semaphore::new(EXCHANGES_MAX),
         }
     }
 
@@ -147,6 +154,9 @@ impl Provider {
 
     /// The ID token for a code.
     pub(super) async fn redeem(&self, code: String, flow: &Flow) -> Result<Secret, Trouble> {
+        let Ok(_turn) = self.exchanges.try_acquire() else {
+            return Err(Trouble::Away("too many people sign in at once".into()));
+        };
         let client = self.known().await?;
         let http = self.http();
         let verifier = PkceCodeVerifier::new(flow.fresh.verifier.clone());

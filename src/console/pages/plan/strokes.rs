@@ -1,5 +1,7 @@
 //! From a form to painted cells: which hours and prizes, and what becomes of them.
 
+use std::collections::BTreeMap;
+
 use jiff::{
     Span,
     civil::{Date, DateTime},
@@ -61,8 +63,12 @@ pub(super) fn of(canvas: &Canvas, fields: &Fields) -> Result<Painted, Reason> {
 
 fn painted(canvas: &Canvas, act: Act, cells: Vec<(DateTime, PrizeNo)>) -> Result<Painted, Reason> {
     let mut painted = Painted::new();
+    let mut plans = BTreeMap::new();
     for (hour, prize) in cells {
-        let units = canvas.draft.of_hour(hour).get(&prize).copied();
+        let plan = plans
+            .entry(hour)
+            .or_insert_with(|| canvas.draft.of_hour(hour));
+        let units = plan.get(&prize).copied();
         let hour = painted.entry(hour).or_default();
         hour.insert(prize, act.on(units.unwrap_or(0)));
     }
