@@ -66,7 +66,7 @@ use self::{
     inbox::{Inbox, NotTaken},
     job::{Command, job},
     limit_checks::LimitChecks,
-    open::KnownCampaign,
+    open::{KnownCampaign, LIST_READERS},
     probe::{Committed, ProbeCommand},
     readers::Readers,
     reserve::Reserve,
@@ -95,6 +95,7 @@ pub struct SqliteStore {
     inbox: Arc<Inbox>,
     published: Published,
     readers: Readers,
+    tables: LedgerTables,
     /// Changed users that are not in their table yet: looked at before a reader begins.
     waiting: Waiting,
     limit_checks: LimitChecks,
@@ -180,7 +181,9 @@ impl SqliteStore {
                 checkpointer.run();
             })?,
         ];
-        let readers = Readers::new(opened.readers);
+        let mut readers = opened.readers;
+        let of_lists = readers.split_off(readers.len().saturating_sub(LIST_READERS));
+        let readers = Readers::new(readers);
         Ok(Self {
             info: StoreInfo {
                 store_id: opened.store_id,
@@ -192,6 +195,7 @@ impl SqliteStore {
             directory: options.directory,
             clock: options.clock,
             request_memory: options.request_memory,
+            tables: LedgerTables::new(&inbox, of_lists),
             inbox,
             published,
             limit_checks: LimitChecks::new(readers.clone(), waiting.clone()),

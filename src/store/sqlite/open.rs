@@ -61,8 +61,9 @@ const APPLICATION_ID: i64 = 0x546f_6d62;
 const WRITER_CACHE: &str = "PRAGMA cache_size = -32768";
 /// How long a connection waits for others, such as someone who copies the file.
 pub const BUSY_PATIENCE: Duration = Duration::from_secs(10);
-/// Connections for reading.
+/// Connections for reading, and further ones for lists of the settled ledger, which may take long.
 const READERS: usize = 2;
+pub(super) const LIST_READERS: usize = 2;
 /// Real time may lag behind the store's by this much: clocks are set back by a little now and then.
 const LAG_SECONDS_MAX: u64 = 300;
 
@@ -138,7 +139,7 @@ fn open_file(options: &Options, file: &Path) -> Result<Opened, OpenError> {
     }
     check_clock(&writer, options)?;
     let campaigns = load_campaigns(&writer)?;
-    let readers = (0..READERS)
+    let readers = (0..READERS + LIST_READERS)
         .map(|_| connect(file))
         .collect::<Result<_, _>>()?;
     Ok(Opened {

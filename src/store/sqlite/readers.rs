@@ -1,6 +1,9 @@
 //! The connections that read beside the writer.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use rusqlite::Connection;
 
@@ -10,11 +13,16 @@ use crate::{
     trace::{self, Operation},
 };
 
+/// Steps of SQLite between two looks at the time.
+const STEPS: i32 = 1_000;
+
 /// Connections for reading.
 #[derive(Clone)]
 pub(super) struct Readers {
     idle: Arc<Mutex<Vec<Connection>>>,
     returned: Arc<Condvar>,
+    /// How long a read may take.
+    time_max: Option<Duration>,
 }
 
 impl Readers {
@@ -22,20 +30,37 @@ impl Readers {
         Self {
             idle: Arc::new(Mutex::new(connections)),
             returned: Arc::default(),
+            time_max: None,
+        }
+    }
+
+    /// The same. A read that takes longer than this is ended, and is `Overloaded`.
+    pub(super) fn bounded(connections: Vec<Connection>, time_max: Duration) -> Self {
+        Self {
+            time_max: Some(time_max),
+            ..Self::new(connections)
         }
     }
 
     /// Reads on one of the connections, in one transaction; waits while all are in use.
     pub(super) fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let lent = Lent {
+        let mut lent = Lent {
             db: Some(self.take()),
             readers: self,
         };
-        let Some(db) = &lent.db else {
+        let Some(db) = &mut lent.db else {
             return Err(unavailable(Executed::No, "a reader has failed"));
         };
+        let end = self.time_max.map(|time_max| Instant::now() + time_max);
+        let is_late = move || end.is_some_and(|end| Instant::now() >= end);
+        if end.is_some() {
+            db.progress_handler(STEPS, Some(is_late))?;
+        }
         db.execute_batch("BEGIN")?;
-        let value = work(db)?;
+        let value = match work(db) {
+            Err(_) if is_late() => return Err(StoreError::Overloaded),
+            value => value?,
+        };
         db.execute_batch("COMMIT")?;
         Ok(value)
     }
@@ -87,5 +112,27 @@ impl Drop for Lent<'_> {
         let idle = self.readers.idle.lock();
         idle.unwrap_or_else(PoisonError::into_inner).push(db);
         self.readers.returned.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(readers: &Readers, sql: &str) -> Result<i64> {
+        readers.with(|db| Ok(db.query_row(sql, [], |row| row.get(0))?))
+    }
+
+    #[test]
+    fn a_read_that_takes_too_long_is_ended_and_the_next_one_works() {
+        let connections = vec![Connection::open_in_memory().unwrap()];
+        let readers = Readers::bounded(connections, Duration::from_millis(100));
+        let endless = "WITH RECURSIVE all_of(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM all_of)
+                       SELECT max(n) FROM all_of";
+        for _ in 0..2 {
+            let ended = number(&readers, endless);
+            assert!(matches!(ended, Err(StoreError::Overloaded)), "{ended:?}");
+            assert_eq!(number(&readers, "SELECT 7").unwrap(), 7);
+        }
     }
 }

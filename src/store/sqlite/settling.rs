@@ -1,6 +1,6 @@
 //! The settler's reads, and the removal of what is settled.
 
-use std::sync::{Arc, PoisonError, atomic::Ordering};
+use std::sync::{PoisonError, atomic::Ordering};
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -76,10 +76,7 @@ impl SettleStore for SqliteStore {
     }
 
     fn ledger_tables(&self) -> Option<LedgerTables> {
-        Some(LedgerTables {
-            inbox: Arc::clone(&self.inbox),
-            readers: self.readers.clone(),
-        })
+        Some(self.tables.clone())
     }
 
     async fn head(&self, _partition: u32) -> Result<u64> {

@@ -2,11 +2,13 @@
 //! reads nor writes these tables; their SQL is in `src/ledger`, except that of their index by ids
 //! (`lookup.rs`).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use rusqlite::Connection;
+use tokio::sync::Semaphore;
 
 use super::{
+    faults::unavailable,
     inbox::Inbox,
     job::Command,
     readers::{Readers, read},
@@ -14,24 +16,48 @@ use super::{
     step::Step,
     submit,
 };
-use crate::{model::Moment, store::Result};
+use crate::{
+    model::Moment,
+    store::{Executed, Result},
+};
+
+/// How long a read may take: its caller has 10 seconds.
+const READ_TIME_MAX: Duration = Duration::from_secs(8);
 
 /// The tables of the settled ledger in the file of an embedded store.
 #[derive(Clone)]
 pub struct LedgerTables {
-    pub(super) inbox: Arc<Inbox>,
-    pub(super) readers: Readers,
+    inbox: Arc<Inbox>,
+    readers: Readers,
+    /// Turns of reads: those that wait take no thread.
+    turns: Arc<Semaphore>,
 }
 
 impl LedgerTables {
+    /// Reads go over these connections.
+    pub(super) fn new(inbox: &Arc<Inbox>, connections: Vec<Connection>) -> Self {
+        Self {
+            inbox: Arc::clone(inbox),
+            turns: Arc::new(Semaphore::new(connections.len())),
+            readers: Readers::bounded(connections, READ_TIME_MAX),
+        }
+    }
+
     /// Reads in one transaction, beside the writer.
     ///
     /// # Errors
-    /// Those of `work`, and faults of the file.
+    /// Those of `work`, faults of the file, and `Overloaded` if it takes too long.
     pub async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        let Ok(turn) = Arc::clone(&self.turns).acquire_owned().await else {
+            return Err(unavailable(Executed::No, "a reader has failed"));
+        };
+        let work = move |db: &Connection| {
+            let _turn = turn;
+            work(db)
+        };
         read(&self.readers, work).await
     }
 
