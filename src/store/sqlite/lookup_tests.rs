@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::store::sqlite::open::{BEFORE_LOOKUP, prepare_schema, prepare_up_to};
+use crate::store::sqlite::open::{BEFORE_LOOKUP, SCHEMA_VERSION, prepare_schema, prepare_up_to};
 
 fn open(file: &Path) -> Connection {
     let db = Connection::open(file).unwrap();
@@ -207,6 +207,19 @@ fn nothing_is_left_of_what_an_entry_was_found_by() {
 }
 
 #[test]
+fn a_file_that_has_the_index_keeps_it_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("database");
+    let db = open(&file);
+    prepare_up_to(&db, BEFORE_LOOKUP).unwrap();
+    build(&db).unwrap();
+    prepare_up_to(&db, BEFORE_LOOKUP + 1).unwrap();
+    write_and_insert(&db, 1..=300);
+    prepare_schema(&db).unwrap();
+    check(&db, 300);
+}
+
+#[test]
 fn pages_of_the_indexes_that_it_replaces_hold_no_ids_afterwards() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("database");
@@ -267,7 +280,7 @@ fn is_upgraded(is_erased: bool) {
         open(&file).execute_batch(erasure).unwrap();
     }
     let db = prepared(&file);
-    assert_eq!(count(&db, "PRAGMA user_version"), 18);
+    assert_eq!(count(&db, "PRAGMA user_version"), SCHEMA_VERSION.into());
     assert_eq!(
         count(&db, "SELECT count(*) FROM meta WHERE key = 'looked_up'"),
         0

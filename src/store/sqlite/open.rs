@@ -48,9 +48,10 @@ const SCHEMAS: [&str; SCHEMA_VERSION as usize] = [
     include_str!("schema_requests.sql"),
     include_str!("schema_changed.sql"),
     include_str!("schema_lookup.sql"),
+    include_str!("schema_operations.sql"),
 ];
 /// The version of the schema.
-pub(super) const SCHEMA_VERSION: u32 = 18;
+pub(super) const SCHEMA_VERSION: u32 = 19;
 /// The last version before [`lookup::build`].
 pub(super) const BEFORE_LOOKUP: usize = 17;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
@@ -324,7 +325,7 @@ pub fn is_up_to_date(db: &Connection) -> rusqlite::Result<bool> {
 pub(super) fn prepare_schema(db: &Connection) -> Result<(), OpenError> {
     let prepare = || {
         prepare_up_to(db, BEFORE_LOOKUP)?;
-        if !is_up_to_date(db)? {
+        if pragma(db, "user_version")? == BEFORE_LOOKUP as i64 {
             lookup::build(db)?;
         }
         prepare_up_to(db, SCHEMAS.len())

@@ -173,6 +173,7 @@ impl Command for RemoveCommand {
             .prepare_cached("UPDATE campaigns SET closed = NULL WHERE no = ?1")?
             .execute([no])?;
         // The entries of operators' acts stayed for retries, which the tombstone refuses.
+        step.core.trimmed = 0;
         if let Some(settled) = step.core.settled {
             settling::trim(step, settled.sequence)?;
         }

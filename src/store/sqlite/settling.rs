@@ -148,7 +148,8 @@ impl Command for TrimCommand {
     }
 }
 
-/// Notes how far the ledger is settled, and removes a chunk of entries before that.
+/// Notes how far the ledger is settled, and looks at a chunk of entries before that: those that
+/// nothing needs are removed.
 pub(super) fn trim(step: &mut Step<'_>, settled: u64) -> Result<Trimmed> {
     let Some(entry) = entry_at(step.db, settled)? else {
         return Ok(Trimmed::Refused);
@@ -164,19 +165,28 @@ pub(super) fn trim(step: &mut Step<'_>, settled: u64) -> Result<Trimmed> {
             .execute([settled.to_string()])?;
         step.core.settled = Some(entry);
     }
-    let sql = "DELETE FROM ledger WHERE sequence IN (
-                   SELECT sequence FROM ledger
-                   WHERE sequence < min(?1, 1 + COALESCE((
-                             SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'forgotten'
-                         ), 0))
-                     AND sequence NOT IN (SELECT sequence FROM operations)
-                   ORDER BY sequence LIMIT ?2)";
-    let mut statement = step.db.prepare_cached(sql)?;
-    let removed = statement.execute(params![settled, CHUNK_UNITS_MAX])?;
-    Ok(if removed == CHUNK_UNITS_MAX {
-        Trimmed::Partly
-    } else {
-        Trimmed::Wholly
+    let sql = "SELECT min(?1, 1 + COALESCE((
+                   SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'forgotten'
+               ), 0))";
+    let end: u64 = scalar(step.db, sql, [settled])?;
+    let from = step.core.trimmed;
+    let sql = "SELECT sequence FROM ledger WHERE sequence >= ?1 AND sequence < ?2
+               ORDER BY sequence LIMIT 1 OFFSET ?3";
+    let next = step
+        .db
+        .prepare_cached(sql)?
+        .query_row(params![from, end, CHUNK_UNITS_MAX], |row| {
+            row.get::<_, u64>(0)
+        })
+        .optional()?;
+    let to = next.unwrap_or(end);
+    let sql = "DELETE FROM ledger WHERE sequence >= ?1 AND sequence < ?2 AND NOT EXISTS (
+                   SELECT 1 FROM operations WHERE operations.sequence = ledger.sequence)";
+    step.db.prepare_cached(sql)?.execute(params![from, to])?;
+    step.core.trimmed = to.max(from);
+    Ok(match next {
+        Some(_) => Trimmed::Partly,
+        None => Trimmed::Wholly,
     })
 }
 

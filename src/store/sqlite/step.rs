@@ -90,6 +90,8 @@ pub(super) struct Core {
     pub(super) published: Published,
     /// The last settled entry.
     pub(super) settled: Option<SettledEntry>,
+    /// Of the entries before this number, none can be removed now.
+    pub(super) trimmed: u64,
     pub(super) bound: Bound,
     changed: Vec<CampaignId>,
     /// The ledger's end could not be read after a rollback.
@@ -122,6 +124,7 @@ impl Core {
             last,
             published,
             settled: settled_entry(db)?,
+            trimmed: 0,
             bound,
             changed: Vec::new(),
             is_lost: false,
@@ -133,6 +136,7 @@ impl Core {
         self.campaigns.clear();
         self.envelopes.forget();
         self.users.undo();
+        self.trimmed = 0;
         self.changed.clear();
         self.is_lost = true;
         self.find_again(db)
