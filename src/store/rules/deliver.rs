@@ -95,7 +95,7 @@ fn revoke(
     if stock.revoked >= won {
         return Err(StoreError::corrupt(format!(
             "a win of prize {} is to be revoked, but all {won} that were won are revoked: {:?}",
-            prize.0, command.win
+            prize.0, command.win.unit
         )));
     }
     stock.revoked += 1;

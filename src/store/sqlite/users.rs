@@ -154,7 +154,7 @@ pub(super) fn load_user(
     };
     if columns.bonus_used > columns.draws {
         let (used, draws) = (columns.bonus_used, columns.draws);
-        let text = format!("of {draws} draws of user {user} {used} were bonus draws");
+        let text = format!("of {draws} draws of a user {used} were bonus draws");
         return Err(StoreError::corrupt(text));
     }
     record_of(&columns).map(Some)

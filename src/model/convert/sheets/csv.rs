@@ -1,7 +1,7 @@
 //! Lines of CSV (RFC 4180).
 
-/// What spreadsheets take for the beginning of a formula.
-const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
+/// What spreadsheets take for the beginning of a formula, those of East Asia in full width too.
+const FORMULA: [char; 10] = ['=', '+', '-', '@', '\t', '\r', '＝', '＋', '－', '＠'];
 
 /// A line with its end. Cells may contain ids and texts of other people: those that a spreadsheet
 /// would take for formulas get an apostrophe in front, which makes them text.
@@ -14,12 +14,14 @@ pub(crate) fn line<C: Into<String>>(cells: impl IntoIterator<Item = C>) -> Strin
     String::from_utf8(bytes).unwrap_or_default()
 }
 
+/// In some languages a semicolon ends a cell, so that a formula may begin behind it.
 fn harmless(cell: String) -> String {
-    if cell.starts_with(FORMULA) {
-        format!("'{cell}")
-    } else {
-        cell
-    }
+    let parts = cell.split_inclusive(';');
+    let parts = parts.map(|part| match part.starts_with(FORMULA) {
+        true => format!("'{part}"),
+        false => part.to_owned(),
+    });
+    parts.collect()
 }
 
 #[cfg(test)]
@@ -42,6 +44,7 @@ mod tests {
             assert!(line.starts_with('\''), "{line}");
         }
         assert!(line(["\r=1", "end"]).starts_with("\"'\r"));
+        assert_eq!(line(["＝1", "a;=1;b"]), "'＝1,a;'=1;b\n");
         assert_eq!(line(["a=1", "user@host"]), "a=1,user@host\n");
     }
 }
