@@ -128,7 +128,7 @@ pub(super) async fn run(client: &Client, args: RestoreArgs) -> Outcome {
         .tempdir_in(&args.home.data)
         .map_err(|cause| unusable(&args.home.data, &cause))?;
     let made = work.path().join(DATABASE_FILE);
-    fs::copy(&args.file, &made).map_err(|cause| unusable(work.path(), &cause))?;
+    copy(&args.file, &made).map_err(|cause| unusable(work.path(), &cause))?;
     let options = Options {
         directory: work.path().to_owned(),
         clock,
@@ -176,6 +176,12 @@ async fn go_on(
     let until = store.now().await?;
     let withdrawn = withdraw_due(store, &campaigns, &envelopes, until, author).await?;
     Ok((fork, Some(withdrawn)))
+}
+
+/// Copies the backup into a new file. Who may read and write that does not follow from the backup.
+fn copy(backup: &Path, made: &Path) -> io::Result<()> {
+    io::copy(&mut File::open(backup)?, &mut File::create_new(made)?)?;
+    Ok(())
 }
 
 /// Removes what a restore that was killed has left.

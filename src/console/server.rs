@@ -39,10 +39,11 @@ const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
 const BODY_TIME_MAX: Duration = Duration::from_secs(60);
 /// How often a silent connection is asked whether it still lives.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
-/// From when on a connection over HTTP/2 takes no more requests.
+/// From when on a connection over HTTP/2 takes no more requests. At twice this age any connection
+/// ends.
 const AGE_MAX: Duration = Duration::from_secs(600);
 /// The most requests at once on a connection.
-const STREAMS_MAX: u32 = 16;
+const STREAMS_MAX: u32 = 32;
 /// How long to wait after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -112,11 +113,11 @@ where
     S: HttpService<Incoming, ResBody = Body>,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    http1::Builder::new()
+    let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME_MAX)
-        .serve_connection(TokioIo::new(stream), service)
-        .await
+        .serve_connection(TokioIo::new(stream), service);
+    timeout(2 * AGE_MAX, connection).await.unwrap_or(Ok(()))
 }
 
 async fn serve_one(stream: tokio::net::TcpStream, routes: Router, tls: Option<Arc<ServerTls>>) {
@@ -144,8 +145,9 @@ async fn serve_one(stream: tokio::net::TcpStream, routes: Router, tls: Option<Ar
                     Err(_) => match timeout(AGE_MAX, connection.as_mut()).await {
                         Ok(served) => served,
                         Err(_) => {
+                            // Live pages are asked for again over another connection.
                             connection.as_mut().graceful_shutdown();
-                            connection.await
+                            timeout(AGE_MAX, connection).await.unwrap_or(Ok(()))
                         }
                     },
                 }
@@ -162,15 +164,13 @@ async fn serve_one(stream: tokio::net::TcpStream, routes: Router, tls: Option<Ar
 /// A body that must have arrived in time. Otherwise a browser that sends none would keep its
 /// connection, and what has arrived, for ever.
 fn in_time(body: Incoming) -> Body {
-    Body::new(InTime {
-        body,
-        end: Box::pin(sleep(BODY_TIME_MAX)),
-    })
+    Body::new(InTime { body, end: None })
 }
 
 struct InTime {
     body: Incoming,
-    end: Pin<Box<Sleep>>,
+    /// Set when it is read first: it may wait for its turn before.
+    end: Option<Pin<Box<Sleep>>>,
 }
 
 impl hyper::body::Body for InTime {
@@ -184,7 +184,10 @@ impl hyper::body::Body for InTime {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
             return Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)));
         }
-        ready!(self.end.as_mut().poll(cx));
+        let end = self
+            .end
+            .get_or_insert_with(|| Box::pin(sleep(BODY_TIME_MAX)));
+        ready!(end.as_mut().poll(cx));
         Poll::Ready(Some(Err("the body did not arrive in time".into())))
     }
 

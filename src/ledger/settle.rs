@@ -227,22 +227,23 @@ impl Carrier {
 
     /// Gives the sink's salt to a store that has none, as after a rollback: draws of personal pools
     /// follow from it too.
-    async fn hand_over(
-        &self,
-        partition: u32,
-        campaign: &str,
-        salt: Salt,
-    ) -> Result<(), SettleError> {
-        let kept = self.store.salt(partition, campaign, salt).await?;
-        if kept.0 != salt.0 {
-            warn!(
+    async fn hand_over(&self, partition: u32, campaign: &str, salt: Salt) {
+        match self.store.salt(partition, campaign, salt).await {
+            Ok(kept) if kept == salt => {}
+            Ok(_) => warn!(
                 partition,
                 campaign,
                 "the salt of campaign {campaign} in the store is not the settled one: its draws of \
                  personal pools cannot be verified"
-            );
+            ),
+            // It does not keep anything from being settled.
+            Err(error) => warn!(
+                partition,
+                campaign,
+                %error,
+                "the settled salt of campaign {campaign} is not compared with that of the store"
+            ),
         }
-        Ok(())
     }
 
     /// The pseudonyms of a campaign. The sink's salt counts: a store that was rolled back may have
@@ -257,7 +258,7 @@ impl Carrier {
         if !self.pseudonyms.contains_key(&name) {
             let (salt, unwritten) = match sink.salt(partition, campaign).await? {
                 Some(salt) => {
-                    self.hand_over(partition, campaign, salt).await?;
+                    self.hand_over(partition, campaign, salt).await;
                     (salt, None)
                 }
                 None => {

@@ -383,12 +383,13 @@ async fn nothing_is_overwritten_and_every_refusal_says_what_to_do() {
     for directory in [&data, &keyless, &other] {
         assert!(!directory.join(DATABASE_FILE).exists());
     }
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
     scene.restore(&file, &data, &way).well();
     let mode = fs::metadata(data.join(DATABASE_FILE))
         .unwrap()
         .permissions()
         .mode();
-    assert_eq!(mode & 0o077, 0, "others may read it: {mode:o}");
+    assert_eq!(mode & 0o777, 0o600, "{mode:o}");
     scene
         .restore(&file, &data, &way)
         .badly(1, &["has a store already"]);

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::{
     sync::{Mutex, Semaphore},
-    time::Instant,
+    time::{Instant, timeout},
 };
 use tonic::codegen::http::{Request, Uri};
 
@@ -30,6 +30,8 @@ const KNOWN_TIME: Duration = Duration::from_secs(5 * 60);
 const FAILED_TIME: Duration = Duration::from_secs(2);
 /// Codes that are exchanged at once. Anybody may begin to sign in.
 const EXCHANGES_MAX: usize = 8;
+/// How long a code waits for its turn.
+const TURN_TIME_MAX: Duration = Duration::from_secs(5);
 /// The most bytes of an answer of a provider.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
@@ -154,10 +156,10 @@ impl Provider {
 
     /// The ID token for a code.
     pub(super) async fn redeem(&self, code: String, flow: &Flow) -> Result<Secret, Trouble> {
-        let Ok(_turn) = self.exchanges.try_acquire() else {
+        let client = self.known().await?;
+        let Ok(Ok(_turn)) = timeout(TURN_TIME_MAX, self.exchanges.acquire()).await else {
             return Err(Trouble::Away("too many people sign in at once".into()));
         };
-        let client = self.known().await?;
         let http = self.http();
         let verifier = PkceCodeVerifier::new(flow.fresh.verifier.clone());
         let response = client

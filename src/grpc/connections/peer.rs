@@ -30,7 +30,8 @@ const HELD_BYTES_MAX: usize = 256 << 20;
 /// The most calls of health and reflection of a connection at once. They need no credential.
 const OTHER_CALLS_MAX: usize = 16;
 
-/// The most of those calls on all connections that may last for ever.
+/// The most of those calls on all connections that may last for ever, without the first one of each
+/// connection: clients watch the health of the server that they call.
 const LASTING_CALLS_MAX: usize = 1024;
 
 /// The most calls with large answers of a connection that are worked on or unsent; others wait for
@@ -57,7 +58,7 @@ const LOG_PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Peers {
     /// The bytes that they hold.
     held: AtomicUsize,
-    /// Calls that are not ours and may last for ever.
+    /// Calls that are not ours and may last for ever, without the first one of each connection.
     lasting: AtomicUsize,
     numbers: AtomicU64,
     by_number: Mutex<HashMap<u64, Arc<Progress>>>,
@@ -143,8 +144,9 @@ struct Work {
     has_spoken: bool,
     /// Calls whose answer is not complete.
     calls: usize,
-    /// Those of them that are not ours.
+    /// Those of them that are not ours, and may last for ever.
     others: usize,
+    lasting: usize,
     /// Bytes of answers that are not written to the socket.
     unsent: usize,
     /// Since when there is neither a call nor an unsent answer.
@@ -176,6 +178,7 @@ impl Work {
             has_spoken: false,
             calls: 0,
             others: 0,
+            lasting: 0,
             unsent: 0,
             quiet_since: now,
             sent_at: now,
@@ -282,7 +285,8 @@ impl Peer {
         if work.others >= OTHER_CALLS_MAX {
             return None;
         }
-        if is_lasting {
+        let is_counted = is_lasting && work.lasting > 0;
+        if is_counted {
             let lasting = &self.peers.lasting;
             if lasting.fetch_add(1, Ordering::Relaxed) >= LASTING_CALLS_MAX {
                 lasting.fetch_sub(1, Ordering::Relaxed);
@@ -291,9 +295,13 @@ impl Peer {
         }
         work.calls += 1;
         work.others += 1;
+        work.lasting += usize::from(is_lasting);
         Some(Call {
             peer: Arc::clone(self),
-            kind: CallKind::Other { is_lasting },
+            kind: CallKind::Other {
+                is_lasting,
+                is_counted,
+            },
         })
     }
 
@@ -357,7 +365,7 @@ pub(super) struct Call {
 #[derive(Clone, Copy)]
 enum CallKind {
     Ours,
-    Other { is_lasting: bool },
+    Other { is_lasting: bool, is_counted: bool },
 }
 
 impl Call {
@@ -375,11 +383,14 @@ impl Drop for Call {
             CallKind::Ours => {
                 peers.held.fetch_sub(CALL_BYTES, Ordering::Relaxed);
             }
-            CallKind::Other { is_lasting } => {
+            CallKind::Other {
+                is_lasting,
+                is_counted,
+            } => {
                 work.others -= 1;
-                peers
-                    .lasting
-                    .fetch_sub(usize::from(is_lasting), Ordering::Relaxed);
+                work.lasting -= usize::from(is_lasting);
+                let counted = usize::from(is_counted);
+                peers.lasting.fetch_sub(counted, Ordering::Relaxed);
             }
         }
         work.calls -= 1;
@@ -467,21 +478,23 @@ mod tests {
     fn calls_that_need_no_credential_are_few_and_keep_nobody_out() {
         let peers: Arc<Peers> = Arc::default();
         let mut watched = Vec::new();
-        for _ in 0..LASTING_CALLS_MAX / OTHER_CALLS_MAX {
+        while peers.lasting.load(Ordering::Relaxed) < LASTING_CALLS_MAX {
             let peer = Peer::new(&peers);
-            watched.extend((0..OTHER_CALLS_MAX).map(|_| peer.begin_other(true).unwrap()));
-            assert!(peer.begin_other(false).is_none());
+            watched.extend((0..OTHER_CALLS_MAX).map_while(|_| peer.begin_other(true)));
         }
+        assert!(watched.len() > LASTING_CALLS_MAX);
         let other = Peer::new(&peers);
-        assert!(other.begin_other(true).is_none());
-        let probe = other.begin_other(false);
-        assert!(probe.is_some() && other.may_begin(false));
+        let first = other.begin_other(true);
+        assert!(first.is_some() && other.begin_other(true).is_none());
+        let probes: Vec<_> = (1..OTHER_CALLS_MAX)
+            .map(|_| other.begin_other(false).unwrap())
+            .collect();
+        assert!(other.begin_other(false).is_none() && other.may_begin(false));
         assert_eq!(peers.held.load(Ordering::Relaxed), 0);
-        watched.pop();
+        drop((watched, first, probes));
         assert!(other.begin_other(true).is_some());
-        drop((watched, probe));
         assert_eq!(peers.lasting.load(Ordering::Relaxed), 0);
-        assert_eq!(other.work().others, 0);
+        assert_eq!((other.work().others, other.work().lasting), (0, 0));
     }
 
     #[tokio::test]

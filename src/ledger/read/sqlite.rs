@@ -19,7 +19,7 @@ use crate::{
     },
     model::{Campaign, CampaignId, Moment, RequestId, UserId},
     store::{
-        Entry, LedgerId, Result as StoreResult, SettledUpTo,
+        Entry, LedgerId, Result as StoreResult, SettledUpTo, StoreError,
         sqlite::{
             LedgerTables,
             lookup::{Search, Term},
@@ -54,7 +54,10 @@ impl SqliteReader {
         &self,
         work: impl FnOnce(&Connection) -> StoreResult<T> + Send + 'static,
     ) -> Result<T, ReadError> {
-        Ok(self.tables.read(work).await.map_err(SinkError::from)?)
+        match self.tables.read(work).await {
+            Err(StoreError::Overloaded) => Err(ReadError::Busy),
+            read => Ok(read.map_err(SinkError::from)?),
+        }
     }
 }
 

@@ -184,6 +184,7 @@ impl Command for ForkCommand {
         let mark = rand::random_range(1..1 << 24);
         // A later restore of the same backup begins behind what an earlier one has given out.
         let by_time = step.now.as_seconds().unsigned_abs() << 20;
+        let by_time = by_time + rand::random_range(0..1 << 20);
         let first = (base + rand::random_range(STEP_MIN..2 * STEP_MIN)).max(by_time);
         for (key, value) in [
             ("fork", mark.to_string()),

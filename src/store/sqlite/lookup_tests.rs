@@ -280,7 +280,7 @@ fn is_upgraded(is_erased: bool) {
         open(&file).execute_batch(erasure).unwrap();
     }
     let db = prepared(&file);
-    assert_eq!(count(&db, "PRAGMA user_version"), SCHEMA_VERSION.into());
+    assert_eq!(count(&db, "PRAGMA user_version"), u64::from(SCHEMA_VERSION));
     assert_eq!(
         count(&db, "SELECT count(*) FROM meta WHERE key = 'looked_up'"),
         0

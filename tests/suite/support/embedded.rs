@@ -29,6 +29,7 @@ pub const WITHOUT_INDEX: &str = "
     SELECT campaign, user, request, sequence
     FROM changed_users WHERE sequence IS NOT NULL ORDER BY no;
     DROP TABLE changed_users;
+    DROP INDEX operations_by_sequence;
     DROP INDEX campaigns_by_due; ALTER TABLE campaigns DROP COLUMN due;
     ALTER TABLE campaigns DROP COLUMN holds; ALTER TABLE blocked DROP COLUMN note;
     ALTER TABLE stock DROP COLUMN forfeited; ALTER TABLE stock DROP COLUMN revoked;

@@ -9,5 +9,10 @@ local refusal, now, _, replid = open_to_write()
 if refusal then
     return refusal
 end
-redis.call('HSETNX', KEYS[2], ARGV[3], ARGV[4])
-return { reply_head(now, replid, 0), redis.call('HGET', KEYS[2], ARGV[3]) }
+-- What is there is read on a full server too, which takes no new bytes.
+local kept = redis.call('HGET', KEYS[2], ARGV[3])
+if not kept then
+    redis.call('HSET', KEYS[2], ARGV[3], ARGV[4])
+    kept = ARGV[4]
+end
+return { reply_head(now, replid, 0), kept }
