@@ -115,7 +115,8 @@ impl Witnesses {
 
     /// Notes that this service acknowledges an entry that an earlier call wrote, perhaps one of
     /// another service. Its own fork is not known, so it is witnessed under the present one, whose
-    /// history has it.
+    /// history has it. The reply that was read must have named that fork: under one before, the
+    /// entry's number would seem to be lost.
     pub(super) fn raise(&self, partition: u32, number: u64) {
         let mut acknowledged = self.of(partition);
         if let Some(replid) = acknowledged.current.clone() {

@@ -49,8 +49,14 @@ impl GrabLanes {
     pub(super) async fn grab(&self, core: &Core, command: GrabCommand) -> Result<Grabbed> {
         let partition = core.envelope_partition(&command.envelope).number;
         let user = IdDigest::user(&command.user);
-        self.call(partition, user.field[0], Grab { user, command })
-            .await
+        let grab = Grab { user, command };
+        let grabbed = self.call(partition, user.field[0], grab).await?;
+        if let Grabbed::Done(answer) = &grabbed
+            && let GrabOutcome::AlreadyGrabbed(packet) = &answer.outcome
+        {
+            core.witnesses.raise(partition, packet.ledger.sequence);
+        }
+        Ok(grabbed)
     }
 }
 

@@ -47,7 +47,7 @@ scripts! {
     /// Lists blocked users.
     BLOCKED_USERS = "blocked_users";
     /// Reads a remembered draw.
-    FIND = "find" => |_| Effect::Repeated;
+    FIND = "find" ["writing"] => |_| Effect::Repeated;
     /// Checks whether a campaign that was not found is listed, so that it must have been removed.
     LISTED = "listed";
     /// Lists campaigns.

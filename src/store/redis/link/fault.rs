@@ -104,7 +104,12 @@ impl Fault {
 
     /// An error instead of an answer.
     pub(crate) fn answering(error: &RedisError, url: &RedisUrl) -> Self {
-        let kind = FaultKind::of(error, url);
+        let kind = match FaultKind::of(error, url) {
+            // Only a reply can say that nothing was written. A connection that broke says nothing
+            // of a command that was sent, whatever the text.
+            kind if error.code().is_none() && kind.is_refusal() => FaultKind::Lost,
+            kind => kind,
+        };
         let said = error.to_string();
         // Most refusals come before a script's first write, but the user's rights are checked for
         // each of its commands.
@@ -257,6 +262,26 @@ mod tests {
             assert!(fault.text.contains(word), "{fault}");
             assert!(fault.text.contains("said"), "{fault}");
             assert!(!fault.text.contains("secret"), "{fault}");
+        }
+    }
+
+    #[test]
+    fn a_connection_that_breaks_refuses_nothing() {
+        for text in [
+            // what a server that ends leaves to a client over TLS, by the name of a library
+            "peer closed connection without sending TLS close_notify: docs of rustls",
+            "Connection refused (os error 111)",
+            "Network is unreachable (os error 101)",
+        ] {
+            let error = RedisError::from(std::io::Error::other(text));
+            let fault = Fault::answering(&error, &url("rediss://h"));
+            assert_eq!(
+                (fault.executed, fault.kind),
+                (Executed::Unknown, FaultKind::Lost)
+            );
+            // The same error while the connection was being made: nothing was sent.
+            let fault = Fault::connecting(&error, &url("rediss://h"));
+            assert_eq!(fault.executed, Executed::No);
         }
     }
 

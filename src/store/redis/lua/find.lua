@@ -2,17 +2,20 @@
 --
 -- KEYS  partition, campaign, the user's hash, the bucket of the user's older draws, long draws
 -- ARGV  clock, store id and witnesses, user field, request field
--- reply {now, 'M'}: no such campaign
---       {now, the user's record, the draw if it has a field of its own}; what is missing is nil
-local refusal, now = open_to_read()
+-- reply {head, 'M'}: no such campaign
+--       {head, the user's record, the draw if it has a field of its own}; what is missing is nil
+--       The head names the fork, because the service takes the draw for one that it has
+--       acknowledged: under another fork's name, the draw's number would look like a lost entry.
+local refusal, now, _, replid = open_to_read()
 if refusal then
     return refusal
 end
+local head = replid and reply_head(now, replid, 0) or digits(now)
 if redis.call('EXISTS', KEYS[2]) == 0 then
-    return { digits(now), 'M' }
+    return { head, 'M' }
 end
 local record, draw = redis.call('HGET', KEYS[3], ARGV[3]), redis.call('HGET', KEYS[4], ARGV[4])
 if draw == '' then
     draw = redis.call('HGET', KEYS[5], ARGV[4])
 end
-return { digits(now), record, draw }
+return { head, record, draw }

@@ -10,8 +10,9 @@
 -- ARGV  clock, store id and witnesses, request memory in microseconds, that campaign
 --       the number of the first of these hashes or buckets, the number of all hashes of users, the
 --       number of all hashes and buckets (in numbering, hashes come first)
--- reply {head, campaign, number of the hash or bucket to go on with}; the campaign is empty if
---       there is nothing to forget for now
+-- reply {head, number of the hash or bucket to go on with, campaign}; the campaign is empty if
+--       there is nothing to forget for now. The number comes first: one letter in its place would
+--       be a refusal, and the id of a campaign may be one letter.
 local refusal, now, _, replid = open_to_write()
 if refusal then
     return refusal
@@ -105,4 +106,4 @@ elseif campaign == ARGV[4] and number == tonumber(ARGV[5]) then
 end
 redis.call('HSET', KEYS[1], 'forgetting', campaign, 'number', number, 'cursor', cursor, 'began',
     digits(began), 'memory', digits(memory), 'memory_before', digits(tonumber(memory_before or 0)))
-return { reply_head(now, replid, 0), campaign, digits(number) }
+return { reply_head(now, replid, 0), digits(number), campaign }

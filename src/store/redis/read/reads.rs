@@ -357,14 +357,12 @@ impl Core {
         }
         // No confirmation is needed: what a failover brings back is forgotten again.
         let (_, mut parts) = self.ask(partition, &scripts::FORGET, keys, args).await?;
-        let campaign = reply::text(self.first(&mut parts)?)?;
+        let number = reply::number(parts.next()?)?;
+        let campaign = reply::text(parts.next()?)?;
         if campaign.is_empty() {
             return Ok(None);
         }
-        Ok(Some((
-            campaign_id(&campaign)?,
-            reply::number(parts.next()?)?,
-        )))
+        Ok(Some((campaign_id(&campaign)?, number)))
     }
 
     /// Entries of a partition's ledger after `sequence`.
