@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use tombola::store::{DrawAnswer, DrawCommand};
 
-use crate::support::{DrawWords as _, World, draw, hours};
+use crate::support::{DrawWords as _, World, campaign, campaign_id, draw, hours};
 
 promises![
     a_request_is_remembered_to_the_microsecond,
@@ -12,6 +12,7 @@ promises![
     a_long_answer_is_remembered_as_long_as_a_short_one,
     a_request_is_remembered_though_nobody_forgets_for_days,
     forgetting_comes_to_an_end_while_the_clock_stands,
+    forgetting_passes_through_campaigns_whose_ids_are_letters,
 ];
 
 const YAML: &str = "
@@ -86,6 +87,27 @@ async fn forgetting_comes_to_an_end_while_the_clock_stands(world: &mut World) {
         assert!(!world.store().forget().await.unwrap());
     }
     assert!(!world.draw(draw("u").named("once")).await.replayed);
+}
+
+/// One letter in a reply of a script may be a refusal.
+async fn forgetting_passes_through_campaigns_whose_ids_are_letters(world: &mut World) {
+    world.begin(YAML).await;
+    let ids = ["H", "K", "L", "M", "N", "W"];
+    let commands = ids.map(|id| DrawCommand {
+        campaign: campaign_id(id),
+        ..draw("u").named("once")
+    });
+    for (id, command) in ids.iter().zip(&commands) {
+        let lettered = campaign(&format!("\n    id: '{id}'{YAML}"));
+        world.try_apply(lettered, 0).await.unwrap();
+        world.draw(command.clone()).await;
+    }
+    world.pass(hours(100)).await;
+    world.tick().await;
+    while world.store().forget().await.unwrap() {}
+    for command in commands {
+        assert!(!world.draw(command).await.replayed);
+    }
 }
 
 /// The draw is replayed until its time is over, and right after that it is a new draw. The clock

@@ -1,7 +1,10 @@
 //! Redis is rolled back while a service runs: what the service notices, and how an operator lets it
 //! go on.
 
-use tombola::store::{Entry, entry::Body};
+use tombola::{
+    proto::GetDrawRequest,
+    store::{Entry, entry::Body},
+};
 use tonic::Code;
 use tonic_health::pb::health_check_response::ServingStatus::Serving;
 
@@ -72,6 +75,33 @@ async fn a_failover_that_loses_nothing_is_a_fork_and_no_halt() {
     pair.witness.audit().await;
     let shown = pair.witness.recover("");
     assert!(shown.stdout.contains("no partition is halted"), "{shown:?}");
+}
+
+/// Services learn of a fork one after another. What a caller asks of one, another may have written
+/// under a fork that the first does not know yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draw_of_another_service_just_after_a_failover_is_no_loss() {
+    let mut pair = Pair::new().await;
+    let another = Start::on_redis(pair.witness.data.path(), &pair.nodes.url()).serve();
+    let mut lottery = another.lottery().await;
+    draws(&mut lottery, "wheel", "other", "other").await;
+    pair.fail_over();
+    while lottery
+        .draw(request("wheel", "after", "after"))
+        .await
+        .is_err()
+    {}
+    let names = GetDrawRequest {
+        campaign_id: "wheel".into(),
+        user_id: "after".into(),
+        request_id: "after".into(),
+    };
+    // Connections of the witness that broke meanwhile say so once.
+    while pair.witness.lottery.get_draw(names.clone()).await.is_err() {}
+    pair.witness.draw("after", 20).await;
+    whole(&pair.witness.server, Serving).await;
+    assert!(pair.witness.loss().is_none());
+    pair.witness.audit().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
