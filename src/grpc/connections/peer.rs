@@ -494,7 +494,8 @@ mod tests {
         drop((watched, first, probes));
         assert!(other.begin_other(true).is_some());
         assert_eq!(peers.lasting.load(Ordering::Relaxed), 0);
-        assert_eq!((other.work().others, other.work().lasting), (0, 0));
+        let work = other.work();
+        assert_eq!((work.others, work.lasting), (0, 0));
     }
 
     #[tokio::test]
