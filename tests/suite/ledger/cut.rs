@@ -184,7 +184,7 @@ async fn settle_until(after: Step, store: &Arc<dyn Store>, place: &Place) {
 /// Statements of the transaction that settles a batch, in order.
 pub const STATEMENTS: [&str; 4] = [
     "FOR UPDATE",
-    "UPDATE tombola.cursors",
+    "UPDATE tombola.cursors SET next_sequence",
     "COPY tombola.entries",
     "COMMIT",
 ];
