@@ -30,8 +30,8 @@ const HELD_BYTES_MAX: usize = 256 << 20;
 /// The most calls of health and reflection of a connection at once. They need no credential.
 const OTHER_CALLS_MAX: usize = 16;
 
-/// The most of those calls on all connections that may last for ever, without the first one of each
-/// connection: clients watch the health of the server that they call.
+/// The most calls of health and reflection on all connections that may last for ever. The first one
+/// of each connection does not count: clients watch the health of the server that they call.
 const LASTING_CALLS_MAX: usize = 1024;
 
 /// The most calls with large answers of a connection that are worked on or unsent; others wait for
@@ -144,8 +144,9 @@ struct Work {
     has_spoken: bool,
     /// Calls whose answer is not complete.
     calls: usize,
-    /// Those of them that are not ours, and may last for ever.
+    /// Those of them that are of health and reflection.
     others: usize,
+    /// Those of these that may last for ever.
     lasting: usize,
     /// Bytes of answers that are not written to the socket.
     unsent: usize,
