@@ -139,14 +139,16 @@ impl SqliteStore {
     ) -> std::result::Result<Self, OpenError> {
         backup::remove_unfinished(&options.directory);
         let reserve = Reserve::new(&options.directory);
-        let opened = open::open(&options)?;
+        let mut opened = open::open(&options)?;
         let published: Published = Arc::new(RwLock::new(opened.campaigns));
         let inbox = Arc::new(Inbox::default());
         let failing = Arc::new(AtomicBool::new(false));
         let last = Arc::new(AtomicI64::new(0));
         let committed = Arc::new(Committed::now());
         let database = options.directory.join(DATABASE_FILE);
-        let (wal, checkpointer) = Wal::new(&database, opened.checkpointer, reserve.clone());
+        let connections = (&mut opened.writer, opened.checkpointer);
+        let (wal, checkpointer) =
+            Wal::new(&database, connections, reserve.clone()).map_err(OpenError::database)?;
         let bound = Bound::default();
         let waiting = Waiting::default();
         let core = Core::load(

@@ -1,21 +1,25 @@
 //! The write-ahead log's size. It stays in proportion to the database.
 //!
 //! Once the log has grown by a step, the checkpointer copies it into the database beside the
-//! writer's work. Then little is left to copy, so the writer copies the rest between two batches
-//! and empties the log. Only if the log reaches its bound before, or a long read is in the way,
-//! does the writer wait for others.
+//! writer's work. Then little is left to copy, so the writer copies the rest between two batches,
+//! and the next batch overwrites the log from its beginning. Only if the log reaches its bound
+//! before, or a long read is in the way, does the writer wait for others.
+//!
+//! The file of the log keeps its size: to cut it off takes tens of milliseconds, and to let it grow
+//! again makes each commit change the size of a file. It is cut off only if it has become larger
+//! than its bound, and on a full disk.
 
 use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
     time::Duration,
 };
 
-use rusqlite::Connection;
+use rusqlite::{Connection, hooks};
 use tracing::warn;
 
 use super::{open::BUSY_PATIENCE, reserve::Reserve};
@@ -34,6 +38,13 @@ const PATIENCE: Duration = Duration::from_millis(5);
 /// How long it waits for a log that has reached its bound, or for room on a full disk.
 const PATIENCE_AT_BOUND: Duration = Duration::from_millis(200);
 
+/// How the writer empties the log: its file keeps its size, or is cut off.
+const OVERWRITE: &str = "RESTART";
+const CUT_OFF: &str = "TRUNCATE";
+
+/// What the log has beside each page.
+const FRAME_HEADER_BYTES: u64 = 24;
+
 /// How often the checkpointer looks after the reserve.
 const RESERVE_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -41,6 +52,8 @@ const RESERVE_INTERVAL: Duration = Duration::from_secs(10);
 pub(super) struct Wal {
     log: PathBuf,
     database: PathBuf,
+    /// The size of what is in the log. What its file has behind that is from before.
+    used_bytes: Arc<AtomicU64>,
     /// The size at which the checkpointer is woken.
     wake_bytes: u64,
     /// The size at which the writer empties the log itself.
@@ -52,8 +65,13 @@ pub(super) struct Wal {
 }
 
 impl Wal {
-    /// The log of a database, and the checkpointer that works for it.
-    pub(super) fn new(database: &Path, db: Connection, reserve: Reserve) -> (Self, Checkpointer) {
+    /// The log of a database that one connection writes to, and the checkpointer that works for it
+    /// over another.
+    pub(super) fn new(
+        database: &Path,
+        (writer, db): (&mut Connection, Connection),
+        reserve: Reserve,
+    ) -> rusqlite::Result<(Self, Checkpointer)> {
         let (wake, wakes) = sync_channel(1);
         let is_copied = Arc::new(AtomicBool::new(false));
         let checkpointer = Checkpointer {
@@ -62,58 +80,77 @@ impl Wal {
             is_copied: Arc::clone(&is_copied),
             reserve,
         };
+        let page_bytes: u64 = writer.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+        let used_bytes = Arc::new(AtomicU64::new(0));
+        let used = Arc::clone(&used_bytes);
+        writer.wal_hook(Some(move |_: &mut hooks::Wal, pages| {
+            let pages = u64::try_from(pages).unwrap_or(0);
+            used.store(pages * (page_bytes + FRAME_HEADER_BYTES), Ordering::Relaxed);
+            Ok(())
+        }))?;
         let mut log = database.as_os_str().to_owned();
         log.push("-wal");
         let (wake_bytes, bound_bytes) = limits(file_bytes(database));
         let wal = Self {
             log: log.into(),
             database: database.to_owned(),
+            used_bytes,
             wake_bytes,
             bound_bytes,
             is_woken: false,
             is_copied,
             wake,
         };
-        (wal, checkpointer)
+        Ok((wal, checkpointer))
     }
 
     /// Bounds the log after a batch; `db` is the writer's connection.
     pub(super) fn bound(&mut self, db: &Connection) {
-        let bytes = file_bytes(&self.log);
+        let bytes = self.used_bytes.load(Ordering::Relaxed);
         if bytes < self.wake_bytes {
             return;
         }
         if bytes >= self.bound_bytes {
-            self.empty(db, bytes, PATIENCE_AT_BOUND);
+            self.empty(db, self.mode(), PATIENCE_AT_BOUND);
         } else if !self.is_woken {
             self.is_copied.store(false, Ordering::Relaxed);
             // If the channel is full, the checkpointer has work already.
             self.is_woken = !matches!(self.wake.try_send(()), Err(TrySendError::Disconnected(())));
         } else if self.is_copied.load(Ordering::Relaxed) {
-            self.empty(db, bytes, PATIENCE);
+            self.empty(db, self.mode(), PATIENCE);
         }
     }
 
-    /// Empties the log on a full disk, if it is worth it. True if that made room.
-    pub(super) fn make_room(&mut self, db: &Connection) -> bool {
-        let bytes = file_bytes(&self.log);
-        bytes > 0 && self.empty(db, bytes, PATIENCE_AT_BOUND)
+    /// How to empty the log: a file beyond the bound, as after a long read, is not kept.
+    fn mode(&self) -> &'static str {
+        let (_, bound_bytes) = limits(file_bytes(&self.database));
+        match file_bytes(&self.log) < bound_bytes {
+            true => OVERWRITE,
+            false => CUT_OFF,
+        }
     }
 
-    /// Copies the rest of the log and empties it; false if a reader did not let it in time.
-    fn empty(&mut self, db: &Connection, bytes: u64, patience: Duration) -> bool {
-        let is_empty = empty(db, patience).unwrap_or_else(|error| {
+    /// Cuts the log off on a full disk, if it is worth it. True if that made room.
+    pub(super) fn make_room(&mut self, db: &Connection) -> bool {
+        file_bytes(&self.log) > 0 && self.empty(db, CUT_OFF, PATIENCE_AT_BOUND)
+    }
+
+    /// Copies the rest of the log and empties it in this mode; false if a reader did not let it in
+    /// time.
+    fn empty(&mut self, db: &Connection, mode: &str, patience: Duration) -> bool {
+        let is_empty = empty(db, mode, patience).unwrap_or_else(|error| {
             warn!(%error, "the write-ahead log could not be checkpointed");
             false
         });
         let (wake_bytes, bound_bytes) = limits(file_bytes(&self.database));
         self.is_woken = false;
         (self.wake_bytes, self.bound_bytes) = if is_empty {
+            self.used_bytes.store(0, Ordering::Relaxed);
             (wake_bytes, bound_bytes)
         } else {
             // Someone reads an old state for long: to wait for them at every batch would stop all
             // draws.
-            let later = bytes + wake_bytes;
+            let later = self.used_bytes.load(Ordering::Relaxed) + wake_bytes;
             (later, bound_bytes.max(later))
         };
         is_empty
@@ -131,9 +168,9 @@ fn file_bytes(file: &Path) -> u64 {
     std::fs::metadata(file).map_or(0, |file| file.len())
 }
 
-fn empty(db: &Connection, patience: Duration) -> rusqlite::Result<bool> {
+fn empty(db: &Connection, mode: &str, patience: Duration) -> rusqlite::Result<bool> {
     db.busy_timeout(patience)?;
-    let is_busy = checkpoint(db, "TRUNCATE");
+    let is_busy = checkpoint(db, mode);
     db.busy_timeout(BUSY_PATIENCE)?;
     Ok(!is_busy?)
 }
@@ -188,10 +225,11 @@ mod tests {
                 .unwrap();
             db
         };
-        let db = connect();
+        let mut db = connect();
         db.execute_batch("CREATE TABLE t (v BLOB); INSERT INTO t VALUES (randomblob(65536));")
             .unwrap();
-        let (wal, checkpointer) = Wal::new(&file, connect(), Reserve::new(directory));
+        let connections = (&mut db, connect());
+        let (wal, checkpointer) = Wal::new(&file, connections, Reserve::new(directory)).unwrap();
         (db, wal, std::thread::spawn(move || checkpointer.run()))
     }
 
@@ -213,6 +251,30 @@ mod tests {
         let (db, mut wal, checkpointer) = at_work(directory.path());
         let greatest = write(&db, &mut wal, 3 * BOUND_BYTES_MIN);
         assert!(greatest < BOUND_BYTES_MIN + STEP_BYTES_MIN, "{greatest}");
+        drop(wal);
+        checkpointer.join().unwrap();
+    }
+
+    #[test]
+    fn a_log_that_was_copied_is_overwritten_and_keeps_its_size() {
+        let directory = tempfile::tempdir().unwrap();
+        let (db, mut wal, checkpointer) = at_work(directory.path());
+        for _ in 0..3 {
+            write(&db, &mut wal, 2 * STEP_BYTES_MIN);
+            while !wal.is_woken {
+                write(&db, &mut wal, 65536);
+            }
+            while !wal.is_copied.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            let before = file_bytes(&wal.log);
+            write(&db, &mut wal, 65536);
+            assert_eq!(wal.used_bytes.load(Ordering::Relaxed), 0);
+            write(&db, &mut wal, 65536);
+            let used = wal.used_bytes.load(Ordering::Relaxed);
+            assert!((65_536..STEP_BYTES_MIN).contains(&used), "{used}");
+            assert!(file_bytes(&wal.log) >= before && before > STEP_BYTES_MIN);
+        }
         drop(wal);
         checkpointer.join().unwrap();
     }
