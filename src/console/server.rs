@@ -120,6 +120,38 @@ where
     timeout(2 * AGE_MAX, connection).await.unwrap_or(Ok(()))
 }
 
+/// Serves a connection over HTTP/2, unless its first request takes too long: `has_asked` says
+/// whether there was one.
+async fn http2<S>(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    service: S,
+    has_asked: &AtomicBool,
+) -> Result<(), hyper::Error>
+where
+    S: HttpService<Incoming, ResBody = Body>,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    S::Future: Send + 'static,
+{
+    let connection = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .keep_alive_interval(KEEPALIVE_INTERVAL)
+        .max_concurrent_streams(STREAMS_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    if let Ok(served) = timeout(HEAD_TIME_MAX, connection.as_mut()).await {
+        return served;
+    }
+    if !has_asked.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    if let Ok(served) = timeout(AGE_MAX, connection.as_mut()).await {
+        return served;
+    }
+    // Live pages are asked for again over another connection.
+    connection.as_mut().graceful_shutdown();
+    timeout(AGE_MAX, connection).await.unwrap_or(Ok(()))
+}
+
 async fn serve_one(stream: tokio::net::TcpStream, routes: Router, tls: Option<Arc<ServerTls>>) {
     let has_asked = AtomicBool::new(false);
     let service = service_fn(|request: Request<Incoming>| {
@@ -133,24 +165,7 @@ async fn serve_one(stream: tokio::net::TcpStream, routes: Router, tls: Option<Ar
                 return;
             };
             if stream.get_ref().1.alpn_protocol() == Some(HTTP2) {
-                let connection = http2::Builder::new(TokioExecutor::new())
-                    .timer(TokioTimer::new())
-                    .keep_alive_interval(KEEPALIVE_INTERVAL)
-                    .max_concurrent_streams(STREAMS_MAX)
-                    .serve_connection(TokioIo::new(stream), service);
-                let mut connection = pin!(connection);
-                match timeout(HEAD_TIME_MAX, connection.as_mut()).await {
-                    Ok(served) => served,
-                    Err(_) if !has_asked.load(Ordering::Relaxed) => Ok(()),
-                    Err(_) => match timeout(AGE_MAX, connection.as_mut()).await {
-                        Ok(served) => served,
-                        Err(_) => {
-                            // Live pages are asked for again over another connection.
-                            connection.as_mut().graceful_shutdown();
-                            timeout(AGE_MAX, connection).await.unwrap_or(Ok(()))
-                        }
-                    },
-                }
+                http2(stream, service, &has_asked).await
             } else {
                 http1(stream, service).await
             }
