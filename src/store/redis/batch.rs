@@ -1,8 +1,10 @@
 //! Lanes: while one batch of a lane is at Redis, arriving calls queue; the next batch takes them
 //! all, up to a bound. Draws, grabs, new envelopes and `CheckLimit` have lanes of their own.
 //!
-//! A user is always in the same lane of a partition, so the user's calls are never reordered. Two
-//! lanes keep two batches of a partition in flight. There is no timer and no added wait.
+//! A partition has two lanes, so that two of its batches may be in flight. The second one is used
+//! only while a whole batch waits in the first: the more calls a batch has, the less each of them
+//! costs. So calls of a user that are in progress at once may be carried out in any order, as if
+//! they had come to two services. There is no timer and no added wait.
 //!
 //! A lane that panics is started again, and every call that it held is answered: whether it may
 //! have been carried out depends on whether its batch was sent.
@@ -282,8 +284,19 @@ impl<C: Call> Lanes<C> {
         }
     }
 
-    /// Sends a call through the lane of a user, given by a byte of the digest of the user's id. A
-    /// caller that goes away leaves nothing half done: the call is done whole, or not begun.
+    /// The lane that a call of a partition waits in: the first one, until a whole batch waits
+    /// there; then the one with the fewest calls.
+    fn lane(&self, partition: u32) -> &Lane<C> {
+        let lanes = &self.lanes[partition as usize * LANES..][..LANES];
+        if lanes[0].waiting() < BATCH_UNITS_MAX {
+            return &lanes[0];
+        }
+        let shortest = lanes.iter().min_by_key(|lane| lane.waiting());
+        shortest.unwrap_or(&lanes[0])
+    }
+
+    /// Sends a call through a lane. A caller that goes away leaves nothing half done: the call is
+    /// done whole, or not begun.
     ///
     /// The call is queued before this returns, so the future need not contain it. A call whose
     /// future is kept but never polled is carried out; one whose future is dropped before its batch
@@ -291,10 +304,9 @@ impl<C: Call> Lanes<C> {
     pub(super) fn call(
         &self,
         partition: u32,
-        user: u8,
         call: C,
     ) -> impl Future<Output = Result<C::Answer>> + Send + use<C> {
-        let lane = &self.lanes[partition as usize * LANES + usize::from(user) % LANES];
+        let lane = self.lane(partition);
         let (reply, answer) = oneshot::channel();
         let reply = Reply::new(reply);
         let sent = lane.sender.try_send(Waiting {

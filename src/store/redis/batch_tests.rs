@@ -157,10 +157,10 @@ async fn a_lane_that_panics_goes_on_and_says_what_may_have_happened() {
         (Act::PanicAfterRedis, Executed::Unknown),
     ] {
         // Both are in the same batch, since the lane runs once both wait.
-        let (at_fault, beside) = tokio::join!(lanes.call(0, 0, act), lanes.call(0, 0, Act::Work));
+        let (at_fault, beside) = tokio::join!(lanes.call(0, act), lanes.call(0, Act::Work));
         assert_eq!(executed(at_fault), truth, "{act:?}");
         assert_eq!(executed(beside), truth, "{act:?}");
-        assert_eq!(lanes.call(0, 0, Act::Work).await, Ok(()), "{act:?}");
+        assert_eq!(lanes.call(0, Act::Work).await, Ok(()), "{act:?}");
     }
 }
 
@@ -176,7 +176,7 @@ async fn what_waits_behind_a_batch_that_panics_is_done() {
         } else {
             Act::PanicAtRedis
         };
-        calls.spawn(async move { (is_behind, lanes.call(0, 0, act).await) });
+        calls.spawn(async move { (is_behind, lanes.call(0, act).await) });
     }
     while let Some(answer) = calls.join_next().await {
         match answer.unwrap() {
@@ -189,17 +189,17 @@ async fn what_waits_behind_a_batch_that_panics_is_done() {
 #[tokio::test]
 async fn a_lane_that_does_not_move_is_noticed_and_an_idle_one_is_not() {
     let lanes = Arc::new(Lanes::<Act>::start(&Arc::new(core())));
-    assert_eq!(lanes.call(0, 0, Act::Work).await, Ok(()));
+    assert_eq!(lanes.call(0, Act::Work).await, Ok(()));
     let later = Instant::now() + STUCK_AFTER + Duration::from_secs(60);
     assert_eq!(lanes.stuck_at(later), None);
     let hanging = Arc::clone(&lanes);
-    let call = tokio::spawn(async move { hanging.call(0, 0, Act::Hang).await });
+    let call = tokio::spawn(async move { hanging.call(0, Act::Hang).await });
     while lanes.stuck_at(later).is_none() {
         tokio::task::yield_now().await;
     }
     assert_eq!(lanes.stuck(), None);
     let second = Arc::clone(&lanes);
-    let waits = tokio::spawn(async move { second.call(0, 0, Act::Work).await });
+    let waits = tokio::spawn(async move { second.call(0, Act::Work).await });
     while lanes.busy(LaneKind::Draws).waiting == 0 {
         tokio::task::yield_now().await;
     }
@@ -207,9 +207,32 @@ async fn a_lane_that_does_not_move_is_noticed_and_an_idle_one_is_not() {
     assert_eq!((busy.lanes, busy.waiting), (LANES, 1));
     assert!(busy.busy.is_some());
     waits.abort();
-    assert_eq!(lanes.call(0, 1, Act::Work).await, Ok(()), "another lane");
     assert!(lanes.stuck_at(later).is_some());
     call.abort();
+}
+
+#[tokio::test]
+async fn a_call_goes_to_the_second_lane_once_a_whole_batch_waits_in_the_first() {
+    let lanes = Arc::new(Lanes::<Act>::start(&Arc::new(core())));
+    let mut calls = tokio::task::JoinSet::new();
+    let mut begin = |act, waiting| {
+        let lanes = Arc::clone(&lanes);
+        let call = Arc::clone(&lanes);
+        calls.spawn(async move { call.call(0, act).await });
+        async move {
+            while lanes.busy(LaneKind::Draws).waiting != waiting
+                || lanes.busy(LaneKind::Draws).busy.is_none()
+            {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    begin(Act::Hang, 0).await;
+    for number in 1..=BATCH_UNITS_MAX {
+        begin(Act::Work, number).await;
+    }
+    assert_eq!(lanes.call(0, Act::Work).await, Ok(()));
+    assert_eq!(lanes.busy(LaneKind::Draws).waiting, BATCH_UNITS_MAX);
 }
 
 #[tokio::test]
@@ -217,7 +240,7 @@ async fn a_call_that_did_not_fit_into_the_batch_waits() {
     let lanes = Arc::new(Lanes::<Act>::start(&Arc::new(core())));
     let calls = [Act::Hang, Act::FillABatch].map(|act| {
         let lanes = Arc::clone(&lanes);
-        tokio::spawn(async move { lanes.call(0, 0, act).await })
+        tokio::spawn(async move { lanes.call(0, act).await })
     });
     while lanes.busy(LaneKind::Draws).busy.is_none() {
         tokio::task::yield_now().await;

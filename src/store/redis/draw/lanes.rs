@@ -115,8 +115,7 @@ pub(super) type Group = batch::Group<Job>;
 pub(crate) type Lanes = batch::Lanes<Job>;
 
 impl Lanes {
-    /// Sends a draw through its lane, again if it was planned from something else than what is
-    /// stored.
+    /// Sends a draw through a lane, again if it was planned from something else than what is stored.
     pub(crate) async fn draw(&self, core: &Core, command: &Arc<DrawCommand>) -> Result<Drawn> {
         let partition = core.partition(&command.campaign).number;
         let mut over = Vec::new();
@@ -125,7 +124,7 @@ impl Lanes {
                 over: over.clone(),
                 ..Job::new(Ask::Draw(Arc::clone(command)))
             };
-            match self.call(partition, job.user.hash(), job).await? {
+            match self.call(partition, job).await? {
                 // Boxed, as it is rare: else every draw's future has room for it.
                 Answer::Drawn(Drawn::Done(answer)) if answer.replayed => {
                     return Box::pin(replayed(core, partition, answer)).await;

@@ -51,7 +51,7 @@ pub(crate) struct Looked {
 }
 
 impl CreateLanes {
-    /// Creates an envelope through its lane; for a retry, returns the one that exists.
+    /// Creates an envelope through a lane; for a retry, returns the one that exists.
     pub(super) async fn create(
         &self,
         core: &Core,
@@ -59,8 +59,7 @@ impl CreateLanes {
     ) -> Result<EnvelopeReply> {
         let id = &command.envelope.id;
         let partition = core.envelope_partition(id).number;
-        let digest = IdDigest::envelope(id);
-        self.call(partition, digest.field[0], Create(command)).await
+        self.call(partition, Create(command)).await
     }
 }
 

@@ -45,12 +45,12 @@ pub(crate) type GrabLanes = batch::Lanes<Grab>;
 type Group = batch::Group<Grab>;
 
 impl GrabLanes {
-    /// Sends a grab through its lane.
+    /// Sends a grab through a lane.
     pub(super) async fn grab(&self, core: &Core, command: GrabCommand) -> Result<Grabbed> {
         let partition = core.envelope_partition(&command.envelope).number;
         let user = IdDigest::user(&command.user);
         let grab = Grab { user, command };
-        let grabbed = self.call(partition, user.field[0], grab).await?;
+        let grabbed = self.call(partition, grab).await?;
         if let Grabbed::Done(answer) = &grabbed
             && let GrabOutcome::AlreadyGrabbed(packet) = &answer.outcome
         {
