@@ -115,7 +115,8 @@ pub(super) type Group = batch::Group<Job>;
 pub(crate) type Lanes = batch::Lanes<Job>;
 
 impl Lanes {
-    /// Sends a draw through a lane, again if it was planned from something else than what is stored.
+    /// Sends a draw through a lane, again if it was planned from something else than what is
+    /// stored.
     pub(crate) async fn draw(&self, core: &Core, command: &Arc<DrawCommand>) -> Result<Drawn> {
         let partition = core.partition(&command.campaign).number;
         let mut over = Vec::new();
