@@ -1,28 +1,28 @@
 //! Lanes: while one batch of a lane is at Redis, arriving calls queue; the next batch takes them
 //! all, up to a bound. Draws, grabs, new envelopes and `CheckLimit` have lanes of their own.
 //!
-//! A partition has two lanes, so that two of its batches may be in flight. The second one is used
-//! only while a whole batch waits in the first: the more calls a batch has, the less each of them
-//! costs. So calls of a user that are in progress at once may be carried out in any order, as if
-//! they had come to two services. There is no timer and no added wait.
+//! A user is always in the same lane of a partition, and a lane has one batch at Redis at most, so
+//! the user's calls are never reordered. Two lanes let two batches of a partition be in flight. But
+//! the more calls a batch has, the less each of them costs. So a lane in which few calls wait shares
+//! its batch with the other one. There is no timer and no added wait.
 //!
 //! A lane that panics is started again, and every call that it held is answered: whether it may
 //! have been carried out depends on whether its batch was sent.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     hash::Hash,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
     },
     task::Poll,
     time::{Duration, Instant},
 };
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tracing::error;
 
 use super::{core::Core, format::reply::Parts};
@@ -35,6 +35,9 @@ use crate::{
 
 /// Batches of a partition that are at Redis at once.
 const LANES: usize = 2;
+/// From so many calls on, a lane has a batch of its own. The fixed cost of a script is then about an
+/// eighth of the whole.
+const ALONE_FROM: usize = 64;
 /// Calls that may wait in a lane; one more is refused at once.
 const WAITING_MAX: usize = 8192;
 /// Units of one batch (a draw of `count` is that many, a grab is two): a script of about two
@@ -163,8 +166,6 @@ struct Progress {
     begun: Instant,
     /// Milliseconds from `begun` to the start of the batch, plus one; 0 between batches.
     busy_since: AtomicU64,
-    /// Calls that were taken from the queue and did not fit into the batch.
-    left: AtomicUsize,
 }
 
 impl Progress {
@@ -173,7 +174,6 @@ impl Progress {
             delay: Mutex::default(),
             begun: Instant::now(),
             busy_since: AtomicU64::new(0),
-            left: AtomicUsize::new(0),
         }
     }
 
@@ -213,47 +213,133 @@ impl Progress {
     }
 }
 
-/// The way into a lane.
+/// Calls of a part of a partition's users.
 struct Lane<C: Call> {
-    sender: mpsc::Sender<Waiting<C>>,
-    progress: Arc<Progress>,
+    queue: Mutex<Queue<C>>,
+    /// Wakes the lane's task.
+    arrived: Notify,
+    /// Held while a batch with calls of this lane is at Redis; when the last one was taken, if
+    /// calls have waited ever since.
+    turn: tokio::sync::Mutex<Option<Instant>>,
+    progress: Progress,
+}
+
+/// What waits in a lane.
+struct Queue<C: Call> {
+    calls: VecDeque<Waiting<C>>,
+    /// No more calls come.
+    is_closed: bool,
 }
 
 impl<C: Call> Lane<C> {
+    fn new() -> Self {
+        Self {
+            queue: Mutex::new(Queue {
+                calls: VecDeque::new(),
+                is_closed: false,
+            }),
+            arrived: Notify::new(),
+            turn: tokio::sync::Mutex::default(),
+            progress: Progress::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue<C>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Calls that wait for a batch.
     fn waiting(&self) -> usize {
-        let queued = WAITING_MAX - self.sender.capacity();
-        queued + self.progress.left.load(Ordering::Relaxed)
+        self.lock().calls.len()
+    }
+
+    fn push(&self, job: Waiting<C>) -> Result<()> {
+        let mut queue = self.lock();
+        if queue.calls.len() >= WAITING_MAX {
+            SHED.in_queue.inc();
+            return Err(StoreError::Overloaded);
+        }
+        queue.calls.push_back(job);
+        drop(queue);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    fn close(&self) {
+        self.lock().is_closed = true;
+        self.arrived.notify_one();
+    }
+
+    /// Waits for calls; false if there are none and no more come.
+    async fn has_calls(&self) -> bool {
+        loop {
+            {
+                let queue = self.lock();
+                if queue.is_closed || !queue.calls.is_empty() {
+                    return !queue.calls.is_empty();
+                }
+            }
+            self.arrived.notified().await;
+        }
+    }
+
+    /// Adds calls to a batch: as many as fit, at least one if it is empty. Those whose callers are
+    /// gone, and those that waited for too long, are left out. False if some must wait for the next
+    /// batch.
+    fn take(&self, batch: &mut Vec<Waiting<C>>, admits: impl Fn(Instant) -> bool) -> bool {
+        let mut units: usize = batch.iter().map(|job| job.call.units()).sum();
+        let mut queue = self.lock();
+        while let Some(job) = queue.calls.pop_front() {
+            if job.reply.is_closed() {
+                continue;
+            }
+            if !admits(job.since) {
+                SHED.in_queue.inc();
+                job.reply.send(Err(StoreError::Overloaded));
+                continue;
+            }
+            units += job.call.units();
+            if units > BATCH_UNITS_MAX && !batch.is_empty() {
+                queue.calls.push_front(job);
+                return false;
+            }
+            batch.push(job);
+        }
+        true
     }
 }
 
+/// The lanes of a partition.
+type OfPartition<C> = Arc<[Lane<C>; LANES]>;
+
 /// The lanes of all partitions.
 pub(super) struct Lanes<C: Call> {
-    lanes: Vec<Lane<C>>,
+    partitions: Vec<OfPartition<C>>,
 }
 
 impl<C: Call> Lanes<C> {
     /// Starts the lanes; they end when they are dropped and what waits is done.
     pub(super) fn start(core: &Arc<Core>) -> Self {
-        let lanes = (0..core.partitions.len() * LANES).map(|_| {
-            let (sender, receiver) = mpsc::channel(WAITING_MAX);
-            let progress = Arc::new(Progress::new());
-            tokio::spawn(keep_running(
-                Arc::clone(core),
-                receiver,
-                Arc::clone(&progress),
-            ));
-            Lane { sender, progress }
+        let partitions = core.partitions.iter().map(|_| {
+            let lanes: OfPartition<C> = Arc::new(std::array::from_fn(|_| Lane::new()));
+            for own in 0..LANES {
+                tokio::spawn(run(Arc::clone(core), Arc::clone(&lanes), own));
+            }
+            lanes
         });
         Self {
-            lanes: lanes.collect(),
+            partitions: partitions.collect(),
         }
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &Lane<C>> {
+        self.partitions.iter().flat_map(|lanes| lanes.iter())
     }
 
     /// From now on, calls that wait for longer than this are dropped while their lane's queue
     /// stands.
     pub(super) fn bound_delay(&self, target: Duration) {
-        for lane in &self.lanes {
+        for lane in self.lanes() {
             lane.progress.bound_delay(target);
         }
     }
@@ -269,34 +355,22 @@ impl<C: Call> Lanes<C> {
 
     /// How long the slowest batch has been at Redis; none between batches.
     fn slowest(&self, now: Instant) -> Option<Duration> {
-        let busy = self.lanes.iter().filter_map(|lane| lane.progress.busy(now));
+        let busy = self.lanes().filter_map(|lane| lane.progress.busy(now));
         busy.max()
     }
 
     /// How busy these lanes are, which are for calls of this kind.
     pub(super) fn busy(&self, kind: LaneKind) -> LaneUse {
-        let lanes = self.lanes.iter();
         LaneUse {
             kind,
-            lanes: self.lanes.len(),
-            waiting: lanes.map(Lane::waiting).sum(),
+            lanes: self.partitions.len() * LANES,
+            waiting: self.lanes().map(Lane::waiting).sum(),
             busy: self.slowest(Instant::now()),
         }
     }
 
-    /// The lane that a call of a partition waits in: the first one, until a whole batch waits
-    /// there; then the one with the fewest calls.
-    fn lane(&self, partition: u32) -> &Lane<C> {
-        let lanes = &self.lanes[partition as usize * LANES..][..LANES];
-        if lanes[0].waiting() < BATCH_UNITS_MAX {
-            return &lanes[0];
-        }
-        let shortest = lanes.iter().min_by_key(|lane| lane.waiting());
-        shortest.unwrap_or(&lanes[0])
-    }
-
-    /// Sends a call through a lane. A caller that goes away leaves nothing half done: the call is
-    /// done whole, or not begun.
+    /// Sends a call through the lane of a user, given by a byte of the digest of the user's id. A
+    /// caller that goes away leaves nothing half done: the call is done whole, or not begun.
     ///
     /// The call is queued before this returns, so the future need not contain it. A call whose
     /// future is kept but never polled is carried out; one whose future is dropped before its batch
@@ -304,29 +378,28 @@ impl<C: Call> Lanes<C> {
     pub(super) fn call(
         &self,
         partition: u32,
+        user: u8,
         call: C,
     ) -> impl Future<Output = Result<C::Answer>> + Send + use<C> {
-        let lane = self.lane(partition);
         let (reply, answer) = oneshot::channel();
-        let reply = Reply::new(reply);
-        let sent = lane.sender.try_send(Waiting {
+        let lane = &self.partitions[partition as usize][usize::from(user) % LANES];
+        let sent = lane.push(Waiting {
             call,
             since: Instant::now(),
             span: trace::current(),
-            reply,
-        });
-        let sent = sent.map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => {
-                SHED.in_queue.inc();
-                StoreError::Overloaded
-            }
-            mpsc::error::TrySendError::Closed(_) => stopped(Executed::No),
+            reply: Reply::new(reply),
         });
         async move {
             sent?;
             let answer = answer.await;
             answer.unwrap_or_else(|_| Err(stopped(Executed::Unknown)))
         }
+    }
+}
+
+impl<C: Call> Drop for Lanes<C> {
+    fn drop(&mut self) {
+        self.lanes().for_each(Lane::close);
     }
 }
 
@@ -337,23 +410,61 @@ fn stopped(executed: Executed) -> StoreError {
     }
 }
 
-/// Runs a lane until its senders are gone. Calls that wait survive a panic.
-async fn keep_running<C: Call>(
-    core: Arc<Core>,
-    mut receiver: mpsc::Receiver<Waiting<C>>,
-    progress: Arc<Progress>,
-) {
-    let mut waiting = Vec::new();
-    while caught(run(&core, &mut receiver, &mut waiting, &progress))
-        .await
-        .is_err()
-    {
-        progress.finish();
-        error!(
-            "a lane to Redis has panicked and is started again: the calls of its batch get \
-             `unknown`, or `no` if it was not sent"
-        );
+/// Carries out the calls of a lane until it is closed and empty.
+async fn run<C: Call>(core: Arc<Core>, lanes: OfPartition<C>, own: usize) {
+    let progress = &lanes[own].progress;
+    while lanes[own].has_calls().await {
+        let (mut turns, batch) = next_batch(&lanes, own).await;
+        if !batch.is_empty() {
+            measure(&batch);
+            progress.start();
+            if caught(traced(&core, batch)).await.is_err() {
+                error!(
+                    "a batch of calls to Redis has panicked: they get `unknown`, or `no` if it was \
+                     not sent"
+                );
+            }
+            progress.finish();
+        }
+        for (lane, turn) in &mut turns {
+            if lane.waiting() == 0 {
+                **turn = None;
+            }
+        }
     }
+}
+
+/// A lane whose calls no other batch takes meanwhile.
+type Turn<'a, C> = (&'a Lane<C>, tokio::sync::MutexGuard<'a, Option<Instant>>);
+
+/// The next batch with calls of a lane: of this one alone if many wait there, else of all.
+async fn next_batch<C: Call>(
+    lanes: &[Lane<C>; LANES],
+    own: usize,
+) -> (Vec<Turn<'_, C>>, Vec<Waiting<C>>) {
+    let mut turns = Vec::with_capacity(LANES);
+    let is_alone = lanes[own].waiting() >= ALONE_FROM;
+    for (number, lane) in lanes.iter().enumerate() {
+        // Always in this order: two tasks that have one turn each would wait for ever.
+        if number == own || !is_alone {
+            turns.push((lane, lane.turn.lock().await));
+        }
+    }
+    if !is_alone {
+        turns.swap(0, own);
+    }
+    let (mut batch, mut has_room) = (Vec::new(), true);
+    turns.retain_mut(|(lane, turn)| {
+        let is_taken = has_room;
+        if is_taken {
+            let now = Instant::now();
+            let before = turn.replace(now).map_or(Duration::ZERO, |at| now - at);
+            has_room = lane.take(&mut batch, |since| lane.progress.admits(since, before, now));
+        }
+        is_taken
+    });
+    batch.sort_by_key(|job| job.since);
+    (turns, batch)
 }
 
 /// A future's value, or an error if it panics.
@@ -369,68 +480,15 @@ async fn caught<F: Future>(future: F) -> std::result::Result<F::Output, ()> {
     .await
 }
 
-async fn run<C: Call>(
-    core: &Core,
-    receiver: &mut mpsc::Receiver<Waiting<C>>,
-    waiting: &mut Vec<Waiting<C>>,
-    progress: &Progress,
-) {
-    let mut taken_at: Option<Instant> = None;
-    loop {
-        if waiting.is_empty() && receiver.is_empty() {
-            taken_at = None;
-        }
-        if waiting.is_empty() && receiver.recv_many(waiting, BATCH_UNITS_MAX).await == 0 {
-            return;
-        }
-        let now = Instant::now();
-        let before = taken_at.replace(now).map_or(Duration::ZERO, |at| now - at);
-        let admits = |since| progress.admits(since, before, now);
-        let batch = next_batch(waiting, receiver, admits);
-        progress.left.store(waiting.len(), Ordering::Relaxed);
-        if batch.is_empty() {
-            continue;
-        }
-        measure(&batch);
-        progress.start();
-        let spans = batch.iter().map(|waiting| waiting.span.as_ref());
-        let span = trace::batch(Operation::Script(C::SCRIPT), spans);
-        let work = pin!(do_batch(core, batch));
-        let fault = trace::within(span.as_ref().and_then(StoreSpan::scope), work).await;
-        if let Some(span) = span {
-            span.end(fault.as_ref().map(StoreError::kind));
-        }
-        progress.finish();
+/// Carries out a batch, in a span of its own if a call in it has one.
+async fn traced<C: Call>(core: &Core, batch: Vec<Waiting<C>>) {
+    let spans = batch.iter().map(|waiting| waiting.span.as_ref());
+    let span = trace::batch(Operation::Script(C::SCRIPT), spans);
+    let work = pin!(do_batch(core, batch));
+    let fault = trace::within(span.as_ref().and_then(StoreSpan::scope), work).await;
+    if let Some(span) = span {
+        span.end(fault.as_ref().map(StoreError::kind));
     }
-}
-
-/// Takes as many jobs as fit into a batch, at least one if any is left: without those whose callers
-/// are gone, and those that waited for too long.
-fn next_batch<C: Call>(
-    waiting: &mut Vec<Waiting<C>>,
-    receiver: &mut mpsc::Receiver<Waiting<C>>,
-    admits: impl Fn(Instant) -> bool,
-) -> Vec<Waiting<C>> {
-    let (mut batch, mut units) = (Vec::new(), 0);
-    let mut first = std::mem::take(waiting).into_iter();
-    while let Some(job) = first.next().or_else(|| receiver.try_recv().ok()) {
-        if job.reply.is_closed() {
-            continue;
-        }
-        if !admits(job.since) {
-            SHED.in_queue.inc();
-            job.reply.send(Err(StoreError::Overloaded));
-            continue;
-        }
-        units += job.call.units();
-        if units > BATCH_UNITS_MAX && !batch.is_empty() {
-            waiting.push(job);
-            break;
-        }
-        batch.push(job);
-    }
-    waiting.extend(first);
-    batch
 }
 
 /// Measures a batch that begins. Its first call is its oldest.

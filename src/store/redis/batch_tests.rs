@@ -1,6 +1,7 @@
 use std::{future::pending, sync::RwLock};
 
 use redis::Value;
+use tokio::task::JoinSet;
 
 use super::*;
 use crate::store::Durability;
@@ -116,8 +117,7 @@ impl Call for Act {
 
 #[tokio::test]
 async fn calls_that_waited_for_too_long_or_for_nobody_are_not_sent() {
-    let (sender, mut receiver) = mpsc::channel(16);
-    let now = Instant::now();
+    let (lane, now) = (Lane::new(), Instant::now());
     let mut answers = Vec::new();
     for waited_ms in [30, 20, 10, 0] {
         let (reply, answer) = oneshot::channel();
@@ -127,15 +127,14 @@ async fn calls_that_waited_for_too_long_or_for_nobody_are_not_sent() {
             span: None,
             reply: Reply::new(reply),
         };
-        sender.try_send(waiting).ok().unwrap();
+        lane.push(waiting).unwrap();
         answers.push(answer);
     }
     drop(answers.remove(2));
-    let mut first = vec![receiver.recv().await.unwrap()];
     let limit = Duration::from_millis(15);
-    let batch = next_batch(&mut first, &mut receiver, |since| now - since <= limit);
-    assert_eq!(batch.len(), 1);
-    assert!(first.is_empty() && receiver.is_empty());
+    let mut batch = Vec::new();
+    assert!(lane.take(&mut batch, |since| now - since <= limit));
+    assert_eq!((batch.len(), lane.waiting()), (1, 0));
     for answer in answers.drain(..2) {
         assert_eq!(answer.await.unwrap(), Err(StoreError::Overloaded));
     }
@@ -157,17 +156,17 @@ async fn a_lane_that_panics_goes_on_and_says_what_may_have_happened() {
         (Act::PanicAfterRedis, Executed::Unknown),
     ] {
         // Both are in the same batch, since the lane runs once both wait.
-        let (at_fault, beside) = tokio::join!(lanes.call(0, act), lanes.call(0, Act::Work));
+        let (at_fault, beside) = tokio::join!(lanes.call(0, 0, act), lanes.call(0, 0, Act::Work));
         assert_eq!(executed(at_fault), truth, "{act:?}");
         assert_eq!(executed(beside), truth, "{act:?}");
-        assert_eq!(lanes.call(0, Act::Work).await, Ok(()), "{act:?}");
+        assert_eq!(lanes.call(0, 0, Act::Work).await, Ok(()), "{act:?}");
     }
 }
 
 #[tokio::test]
 async fn what_waits_behind_a_batch_that_panics_is_done() {
     let lanes = Arc::new(Lanes::<Act>::start(&Arc::new(core())));
-    let mut calls = tokio::task::JoinSet::new();
+    let mut calls = JoinSet::new();
     for index in 0..=BATCH_UNITS_MAX {
         let lanes = Arc::clone(&lanes);
         let is_behind = index == BATCH_UNITS_MAX;
@@ -176,7 +175,7 @@ async fn what_waits_behind_a_batch_that_panics_is_done() {
         } else {
             Act::PanicAtRedis
         };
-        calls.spawn(async move { (is_behind, lanes.call(0, act).await) });
+        calls.spawn(async move { (is_behind, lanes.call(0, 0, act).await) });
     }
     while let Some(answer) = calls.join_next().await {
         match answer.unwrap() {
@@ -189,17 +188,17 @@ async fn what_waits_behind_a_batch_that_panics_is_done() {
 #[tokio::test]
 async fn a_lane_that_does_not_move_is_noticed_and_an_idle_one_is_not() {
     let lanes = Arc::new(Lanes::<Act>::start(&Arc::new(core())));
-    assert_eq!(lanes.call(0, Act::Work).await, Ok(()));
+    assert_eq!(lanes.call(0, 0, Act::Work).await, Ok(()));
     let later = Instant::now() + STUCK_AFTER + Duration::from_secs(60);
     assert_eq!(lanes.stuck_at(later), None);
     let hanging = Arc::clone(&lanes);
-    let call = tokio::spawn(async move { hanging.call(0, Act::Hang).await });
+    let call = tokio::spawn(async move { hanging.call(0, 0, Act::Hang).await });
     while lanes.stuck_at(later).is_none() {
         tokio::task::yield_now().await;
     }
     assert_eq!(lanes.stuck(), None);
     let second = Arc::clone(&lanes);
-    let waits = tokio::spawn(async move { second.call(0, Act::Work).await });
+    let waits = tokio::spawn(async move { second.call(0, 0, Act::Work).await });
     while lanes.busy(LaneKind::Draws).waiting == 0 {
         tokio::task::yield_now().await;
     }
@@ -211,28 +210,63 @@ async fn a_lane_that_does_not_move_is_noticed_and_an_idle_one_is_not() {
     call.abort();
 }
 
+/// Begins calls of a user at once.
+fn begin(lanes: &Arc<Lanes<Act>>, user: u8, calls: usize, act: Act) -> JoinSet<Result<()>> {
+    let calls = (0..calls).map(|_| {
+        let lanes = Arc::clone(lanes);
+        async move { lanes.call(0, user, act).await }
+    });
+    calls.collect()
+}
+
 #[tokio::test]
-async fn a_call_goes_to_the_second_lane_once_a_whole_batch_waits_in_the_first() {
+async fn lanes_share_a_batch_and_neither_begins_another_meanwhile() {
     let lanes = Arc::new(Lanes::<Act>::start(&Arc::new(core())));
-    let mut calls = tokio::task::JoinSet::new();
-    let mut begin = |act, waiting| {
-        let lanes = Arc::clone(&lanes);
-        let call = Arc::clone(&lanes);
-        calls.spawn(async move { call.call(0, act).await });
-        async move {
-            while lanes.busy(LaneKind::Draws).waiting != waiting
-                || lanes.busy(LaneKind::Draws).busy.is_none()
-            {
-                tokio::task::yield_now().await;
-            }
-        }
-    };
-    begin(Act::Hang, 0).await;
-    for number in 1..=BATCH_UNITS_MAX {
-        begin(Act::Work, number).await;
+    let (at_fault, beside) = tokio::join!(
+        lanes.call(0, 0, Act::PanicAtRedis),
+        lanes.call(0, 1, Act::Work)
+    );
+    assert_eq!(executed(at_fault), Executed::Unknown);
+    assert_eq!(executed(beside), Executed::Unknown, "in the same batch");
+    let _first = (
+        begin(&lanes, 0, 1, Act::Hang),
+        begin(&lanes, 1, 1, Act::Work),
+    );
+    while lanes.busy(LaneKind::Draws).busy.is_none() {
+        tokio::task::yield_now().await;
     }
-    assert_eq!(lanes.call(0, Act::Work).await, Ok(()));
-    assert_eq!(lanes.busy(LaneKind::Draws).waiting, BATCH_UNITS_MAX);
+    let mut second = begin(&lanes, 1, ALONE_FROM, Act::Work);
+    for _ in 0..10 * ALONE_FROM {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(lanes.busy(LaneKind::Draws).waiting, ALONE_FROM);
+    assert!(second.try_join_next().is_none());
+}
+
+#[tokio::test]
+async fn a_lane_in_which_many_calls_wait_does_not_wait_for_the_other() {
+    let lanes = Arc::new(Lanes::<Act>::start(&Arc::new(core())));
+    let _first = begin(&lanes, 0, ALONE_FROM, Act::Hang);
+    while lanes.busy(LaneKind::Draws).busy.is_none() {
+        tokio::task::yield_now().await;
+    }
+    let mut many = begin(&lanes, 1, ALONE_FROM, Act::Work);
+    while let Some(answer) = many.join_next().await {
+        assert_eq!(answer.unwrap(), Ok(()));
+    }
+    let _few = begin(&lanes, 1, 1, Act::Work);
+    while lanes.busy(LaneKind::Draws).waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(lanes.busy(LaneKind::Draws).busy.is_some());
+}
+
+#[tokio::test]
+async fn what_waits_when_lanes_are_dropped_is_done() {
+    let lanes = Lanes::<Act>::start(&Arc::new(core()));
+    let call = lanes.call(0, 0, Act::Work);
+    drop(lanes);
+    assert_eq!(call.await, Ok(()));
 }
 
 #[tokio::test]
@@ -240,7 +274,7 @@ async fn a_call_that_did_not_fit_into_the_batch_waits() {
     let lanes = Arc::new(Lanes::<Act>::start(&Arc::new(core())));
     let calls = [Act::Hang, Act::FillABatch].map(|act| {
         let lanes = Arc::clone(&lanes);
-        tokio::spawn(async move { lanes.call(0, act).await })
+        tokio::spawn(async move { lanes.call(0, 0, act).await })
     });
     while lanes.busy(LaneKind::Draws).busy.is_none() {
         tokio::task::yield_now().await;

@@ -114,7 +114,7 @@ impl Lanes {
     ) -> Result<BonusAnswer> {
         let partition = core.partition(&command.campaign).number;
         let job = Job::new(Ask::Grant(command));
-        let Answer::Granted(answer) = self.call(partition, job).await? else {
+        let Answer::Granted(answer) = self.call(partition, job.user.hash(), job).await? else {
             return Err(unexpected("grant").after_write());
         };
         if !answer.replayed {

@@ -125,7 +125,7 @@ impl Lanes {
                 over: over.clone(),
                 ..Job::new(Ask::Draw(Arc::clone(command)))
             };
-            match self.call(partition, job).await? {
+            match self.call(partition, job.user.hash(), job).await? {
                 // Boxed, as it is rare: else every draw's future has room for it.
                 Answer::Drawn(Drawn::Done(answer)) if answer.replayed => {
                     return Box::pin(replayed(core, partition, answer)).await;

@@ -59,7 +59,8 @@ impl CreateLanes {
     ) -> Result<EnvelopeReply> {
         let id = &command.envelope.id;
         let partition = core.envelope_partition(id).number;
-        self.call(partition, Create(command)).await
+        let digest = IdDigest::envelope(id);
+        self.call(partition, digest.field[0], Create(command)).await
     }
 }
 

@@ -50,7 +50,7 @@ impl GrabLanes {
         let partition = core.envelope_partition(&command.envelope).number;
         let user = IdDigest::user(&command.user);
         let grab = Grab { user, command };
-        let grabbed = self.call(partition, grab).await?;
+        let grabbed = self.call(partition, user.field[0], grab).await?;
         if let Grabbed::Done(answer) = &grabbed
             && let GrabOutcome::AlreadyGrabbed(packet) = &answer.outcome
         {

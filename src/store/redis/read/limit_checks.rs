@@ -46,7 +46,7 @@ impl LimitChecks {
             user,
         };
         let partition = core.partition(campaign).number;
-        let answer = self.call(partition, check).await;
+        let answer = self.call(partition, user.hash(), check).await;
         answer.map_err(|error| error.with_executed(Executed::No))
     }
 }
