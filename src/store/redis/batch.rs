@@ -3,8 +3,8 @@
 //!
 //! A user is always in the same lane of a partition, and a lane has one batch at Redis at most, so
 //! the user's calls are never reordered. Two lanes let two batches of a partition be in flight. But
-//! the more calls a batch has, the less each of them costs. So a lane in which few calls wait shares
-//! its batch with the other one. There is no timer and no added wait.
+//! the more calls a batch has, the less each of them costs. So a lane in which few calls wait
+//! shares its batch with the other one. There is no timer and no added wait.
 //!
 //! A lane that panics is started again, and every call that it held is answered: whether it may
 //! have been carried out depends on whether its batch was sent.
@@ -35,8 +35,8 @@ use crate::{
 
 /// Batches of a partition that are at Redis at once.
 const LANES: usize = 2;
-/// From so many calls on, a lane has a batch of its own. The fixed cost of a script is then about an
-/// eighth of the whole.
+/// From so many calls on, a lane has a batch of its own. The fixed cost of a script is then about
+/// an eighth of the whole.
 const ALONE_FROM: usize = 64;
 /// Calls that may wait in a lane; one more is refused at once.
 const WAITING_MAX: usize = 8192;
