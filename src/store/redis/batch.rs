@@ -412,24 +412,28 @@ fn stopped(executed: Executed) -> StoreError {
 
 /// Carries out the calls of a lane until it is closed and empty.
 async fn run<C: Call>(core: Arc<Core>, lanes: OfPartition<C>, own: usize) {
-    let progress = &lanes[own].progress;
     while lanes[own].has_calls().await {
-        let (mut turns, batch) = next_batch(&lanes, own).await;
-        if !batch.is_empty() {
-            measure(&batch);
-            progress.start();
-            if caught(traced(&core, batch)).await.is_err() {
-                error!(
-                    "a batch of calls to Redis has panicked: they get `unknown`, or `no` if it was \
-                     not sent"
-                );
-            }
-            progress.finish();
+        if caught(do_next(&core, &lanes, own)).await.is_err() {
+            error!(
+                "a batch of calls to Redis has panicked: they get `unknown`, or `no` if it was not \
+                 sent"
+            );
         }
-        for (lane, turn) in &mut turns {
-            if lane.waiting() == 0 {
-                **turn = None;
-            }
+        lanes[own].progress.finish();
+    }
+}
+
+/// Carries out the next batch with calls of a lane. Calls that it does not take survive a panic.
+async fn do_next<C: Call>(core: &Core, lanes: &[Lane<C>; LANES], own: usize) {
+    let (mut turns, batch) = next_batch(lanes, own).await;
+    if !batch.is_empty() {
+        measure(&batch);
+        lanes[own].progress.start();
+        traced(core, batch).await;
+    }
+    for (lane, turn) in &mut turns {
+        if lane.waiting() == 0 {
+            **turn = None;
         }
     }
 }

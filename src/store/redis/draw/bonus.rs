@@ -106,7 +106,7 @@ impl Ask {
 }
 
 impl Lanes {
-    /// Sends a grant through a lane.
+    /// Sends a grant through its user's lane.
     pub(crate) async fn grant_bonus(
         &self,
         core: &Core,

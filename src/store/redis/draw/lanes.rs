@@ -115,7 +115,7 @@ pub(super) type Group = batch::Group<Job>;
 pub(crate) type Lanes = batch::Lanes<Job>;
 
 impl Lanes {
-    /// Sends a draw through a lane, again if it was planned from something else than what is
+    /// Sends a draw through its lane, again if it was planned from something else than what is
     /// stored.
     pub(crate) async fn draw(&self, core: &Core, command: &Arc<DrawCommand>) -> Result<Drawn> {
         let partition = core.partition(&command.campaign).number;

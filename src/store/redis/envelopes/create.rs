@@ -51,7 +51,7 @@ pub(crate) struct Looked {
 }
 
 impl CreateLanes {
-    /// Creates an envelope through a lane; for a retry, returns the one that exists.
+    /// Creates an envelope through its lane; for a retry, returns the one that exists.
     pub(super) async fn create(
         &self,
         core: &Core,

@@ -45,7 +45,7 @@ pub(crate) type GrabLanes = batch::Lanes<Grab>;
 type Group = batch::Group<Grab>;
 
 impl GrabLanes {
-    /// Sends a grab through a lane.
+    /// Sends a grab through its lane.
     pub(super) async fn grab(&self, core: &Core, command: GrabCommand) -> Result<Grabbed> {
         let partition = core.envelope_partition(&command.envelope).number;
         let user = IdDigest::user(&command.user);
