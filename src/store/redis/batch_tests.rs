@@ -61,6 +61,7 @@ enum Act {
     PanicAfterRedis,
     Hang,
     FillABatch,
+    PanicAtTaking,
 }
 
 impl Call for Act {
@@ -76,6 +77,7 @@ impl Call for Act {
     fn units(&self) -> usize {
         match self {
             Self::FillABatch => BATCH_UNITS_MAX,
+            Self::PanicAtTaking => panic!("at taking"),
             _ => 1,
         }
     }
@@ -161,6 +163,16 @@ async fn a_lane_that_panics_goes_on_and_says_what_may_have_happened() {
         assert_eq!(executed(beside), truth, "{act:?}");
         assert_eq!(lanes.call(0, 0, Act::Work).await, Ok(()), "{act:?}");
     }
+}
+
+#[tokio::test]
+async fn a_lane_that_panics_while_it_takes_a_batch_goes_on() {
+    let lanes = Lanes::<Act>::start(&Arc::new(core()));
+    let (at_fault, behind) = tokio::join!(
+        lanes.call(0, 0, Act::PanicAtTaking),
+        lanes.call(0, 0, Act::Work)
+    );
+    assert_eq!((executed(at_fault), behind), (Executed::No, Ok(())));
 }
 
 #[tokio::test]
