@@ -23,7 +23,7 @@ use super::{
     job::Command,
     open,
     reserve::{FREE_BYTES_AMPLE, Reserve},
-    step::{Jump, Step, last_entry},
+    step::{Step, last_entry},
 };
 use crate::{
     model::EnvelopeId,
@@ -186,16 +186,13 @@ impl Command for ForkCommand {
         let by_time = step.now.as_seconds().unsigned_abs() << 20;
         let by_time = by_time + rand::random_range(0..1 << 20);
         let first = (base + rand::random_range(STEP_MIN..2 * STEP_MIN)).max(by_time);
-        for (key, value) in [
-            ("fork", mark.to_string()),
-            ("jump", format!("{base} {first}")),
-        ] {
-            step.db
-                .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?
-                .execute(params![key, value])?;
-        }
+        step.db
+            .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES ('fork', ?1)")?
+            .execute(params![mark.to_string()])?;
         step.core.fork = mark;
-        step.core.jump = Some(Jump { base, first });
+        let settled = step.core.settled.map_or(0, |settled| settled.sequence);
+        step.core.jumps.add(base, first, settled);
+        step.core.jumps.write(step.db)?;
         step.core.sequence = first - 1;
         let replid: [u8; 20] = rand::random();
         let author = self.author.clone();

@@ -31,6 +31,7 @@ mod faults;
 mod forget;
 mod inbox;
 mod job;
+mod jumps;
 mod limit_checks;
 mod load;
 pub mod lookup;

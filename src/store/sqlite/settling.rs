@@ -9,8 +9,9 @@ use super::{
     LedgerTables, SqliteStore,
     columns::{PARTITION, entry, moment, scalar},
     job::Command,
+    jumps::Jumps,
     read,
-    step::{Jump, SettledEntry, Step, oldest_after},
+    step::{SettledEntry, Step, oldest_after},
 };
 use crate::chance::Salt;
 use crate::store::{
@@ -97,7 +98,7 @@ fn backlog(db: &Connection) -> Result<Backlog> {
     let last: u64 = scalar(db, "SELECT COALESCE(MAX(sequence), 0) FROM ledger", [])?;
     Ok(Backlog {
         has_sink: settled.is_some(),
-        entries: Jump::entries(Jump::read(db)?, settled.unwrap_or(0), last),
+        entries: Jumps::read(db)?.entries(settled.unwrap_or(0), last),
         oldest: oldest_after(db, settled.unwrap_or(0))?,
     })
 }

@@ -14,6 +14,7 @@ use super::{
     changed::{Changed, Waiting},
     columns::{fork_mark, ledger_id, moment, to_json},
     envelopes::Envelopes,
+    jumps::Jumps,
     open::{Campaigns, KnownCampaign},
     removal::not_found,
     state::CampaignState,
@@ -36,40 +37,6 @@ pub(super) struct SettledEntry {
     pub(super) at: Moment,
 }
 
-/// The numbers that a fork has passed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Jump {
-    /// The last entry before the fork.
-    pub(super) base: u64,
-    /// The first entry of the fork.
-    pub(super) first: u64,
-}
-
-impl Jump {
-    /// The last jump, if there was one.
-    pub(super) fn read(db: &Connection) -> rusqlite::Result<Option<Self>> {
-        let sql = "SELECT value FROM meta WHERE key = 'jump'";
-        let mut statement = db.prepare_cached(sql)?;
-        let found = statement.query_row([], |row| row.get::<_, String>(0));
-        Ok(found.optional()?.and_then(|text| {
-            let (base, first) = text.split_once(' ')?;
-            Some(Self {
-                base: base.parse().ok()?,
-                first: first.parse().ok()?,
-            })
-        }))
-    }
-
-    /// The number of entries after `settled`, up to `last`.
-    pub(super) fn entries(jump: Option<Self>, settled: u64, last: u64) -> u64 {
-        let passed_over = match jump {
-            Some(Self { base, first }) if settled < first => first - 1 - base.max(settled),
-            _ => 0,
-        };
-        last - settled - passed_over
-    }
-}
-
 /// What the writer keeps between steps. All of it can be read back from the database at any time.
 pub(super) struct Core {
     pub(super) request_memory: Duration,
@@ -82,7 +49,7 @@ pub(super) struct Core {
     pub(super) sequence: u64,
     /// The mark of the current fork.
     pub(super) fork: u32,
-    pub(super) jump: Option<Jump>,
+    pub(super) jumps: Jumps,
     /// The number of the last entry of an envelope, now and in the database.
     pub(super) entries: u64,
     written_entries: u64,
@@ -118,7 +85,7 @@ impl Core {
             users: Changed::load(db, waiting)?,
             sequence,
             fork: fork_mark(db)?,
-            jump: Jump::read(db)?,
+            jumps: Jumps::read(db)?,
             entries,
             written_entries: entries,
             last,
@@ -147,7 +114,7 @@ impl Core {
         if self.is_lost {
             (self.sequence, _) = last_entry(db)?;
             self.fork = fork_mark(db)?;
-            self.jump = Jump::read(db)?;
+            self.jumps = Jumps::read(db)?;
             self.entries = envelope_entries(db)?;
             self.written_entries = self.entries;
             self.settled = settled_entry(db)?;
@@ -282,7 +249,8 @@ impl Step<'_> {
         let (Some(bound), Some(settled)) = (bound, self.core.settled) else {
             return Ok(());
         };
-        let entries = Jump::entries(self.core.jump, settled.sequence, self.core.sequence);
+        let last = self.core.sequence;
+        let entries = self.core.jumps.entries(settled.sequence, last);
         if bound.is_reached_by(entries) {
             return Err(Refusal::LedgerBacklog.into());
         }
@@ -348,25 +316,5 @@ impl Step<'_> {
             ])?;
         self.core.sequence = sequence;
         Ok(ledger_id(sequence))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_that_a_fork_has_passed_over_do_not_wait_to_be_settled() {
-        let jump = Some(Jump {
-            base: 300,
-            first: 5_000,
-        });
-        // 10 entries wait before the fork, and 3 of the fork: 5000, 5001 and 5002.
-        assert_eq!(Jump::entries(jump, 290, 5_002), 13);
-        // The sink had settled what the backup does not have.
-        assert_eq!(Jump::entries(jump, 320, 5_002), 3);
-        assert_eq!(Jump::entries(jump, 5_000, 5_002), 2);
-        assert_eq!(Jump::entries(jump, 5_002, 5_002), 0);
-        assert_eq!(Jump::entries(None, 290, 300), 10);
     }
 }
