@@ -13,7 +13,6 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tombola::{
-    ledger::{PostgresSink, PostgresUrl},
     proto::{
         CreateEnvelopeRequest, GetStatsRequest, GrabEnvelopeRequest,
         envelope_service_client::EnvelopeServiceClient,
@@ -42,18 +41,6 @@ use crate::{
 
 /// What should happen within moments fails the test only after this long.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A PostgreSQL of this test alone, since it is stopped.
-async fn database() -> Database {
-    let server = Postgres::start();
-    let url = server.database("ledger").await;
-    let url = PostgresUrl::parse(&url).unwrap();
-    assert!(PostgresSink::migrate(&url).await.unwrap());
-    Database {
-        server: Arc::new(server),
-        name: "ledger".into(),
-    }
-}
 
 /// Stops PostgreSQL for a while.
 async fn put_away(database: &mut Database, time: Duration) {
@@ -222,7 +209,7 @@ async fn a_settler_that_is_killed_again_and_again_settles_each_entry_once() {
     let seed = setting("TOMBOLA_SEED").unwrap_or_else(rand::random);
     eprintln!("to repeat: TOMBOLA_SEED={seed} TOMBOLA_KILLS={kills} TOMBOLA_CALLS={calls}");
     let mut rng = StdRng::seed_from_u64(seed);
-    let mut database = database().await;
+    let mut database = Database::alone().await;
     let mut house = House::new();
     let server = house.start().serve();
     load::apply_now(&server).await;

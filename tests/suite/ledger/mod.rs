@@ -19,6 +19,7 @@ mod roles;
 mod schema;
 mod settled;
 mod sql;
+mod standby;
 mod watch;
 mod watching;
 
@@ -53,6 +54,19 @@ impl Database {
         let empty = Self::without_tables().await;
         assert!(PostgresSink::migrate(&empty.url()).await.unwrap());
         empty
+    }
+
+    /// An empty one on a server of this test alone, which it may stop.
+    pub async fn alone() -> Self {
+        let server = Postgres::start();
+        let name = "ledger".to_owned();
+        server.database(&name).await;
+        let database = Self {
+            server: Arc::new(server),
+            name,
+        };
+        assert!(PostgresSink::migrate(&database.url()).await.unwrap());
+        database
     }
 
     /// The same without tables.

@@ -1,9 +1,18 @@
 //! TLS connections, and clear errors if only one side uses TLS.
 
-use tombola::store::redis::{Connections, FaultKind, RedisUrl};
+use std::time::Duration;
+
+use tokio::task::block_in_place;
+use tombola::store::{
+    Executed,
+    redis::{Connections, FaultKind, RedisUrl},
+};
 
 use super::{COUNT, assert_kind, connections, fault_of, run};
-use crate::support::{certificates, redis_server::RedisServer};
+use crate::support::{
+    certificates,
+    redis_server::{RedisServer, until},
+};
 
 #[tokio::test]
 async fn a_server_whose_ca_is_named_is_trusted() {
@@ -62,4 +71,27 @@ async fn tls_on_one_side_only() {
     let tls_port = server.tls_url_of_strangers().replace("rediss", "redis");
     let fault = fault_of(&tls_port).await;
     assert_kind(&fault, FaultKind::Unreachable, &["write rediss:// instead"]);
+}
+
+/// The connection ends without a farewell, which TLS reports otherwise than TCP alone does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_server_is_killed_meanwhile_may_have_been_executed() {
+    let settings = [("busy-reply-threshold", "100")];
+    let mut server = RedisServer::start_with_tls(certificates::of_redis(), &settings);
+    let connections = connections(&server.tls_url());
+    run(&connections, COUNT, "n").await.unwrap();
+    let call = tokio::spawn(async move {
+        let endless = "redis.call('INCR', KEYS[1]) while true do end";
+        run(&connections, endless, "n").await
+    });
+    block_in_place(|| {
+        until("the script runs", || {
+            let answer = server.try_command(&["PING"], Duration::from_secs(1));
+            answer.is_ok_and(|answer| answer.starts_with("-BUSY"))
+        });
+        server.kill();
+    });
+    let fault = call.await.unwrap().unwrap_err();
+    assert_kind(&fault, FaultKind::Lost, &[]);
+    assert_eq!(fault.executed, Executed::Unknown);
 }

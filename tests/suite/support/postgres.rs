@@ -228,6 +228,51 @@ impl Postgres {
         self.query(database, sql).await[0].get(0)
     }
 
+    /// From now on, commits wait for a standby that does not exist.
+    pub async fn miss_a_standby(&self) {
+        self.name_standbys("SET synchronous_standby_names = 'absent'")
+            .await;
+        // Sessions see it a moment later.
+        let probe = self.connect("postgres").await;
+        let sql = "SELECT pg_logical_emit_message(true, 'probe', '')";
+        let probe = tokio::spawn(async move { while probe.query(sql, &[]).await.is_ok() {} });
+        self.cut_off(sql).await;
+        probe.await.unwrap();
+    }
+
+    /// Commits wait for no standby any more.
+    pub async fn need_no_standby(&self) {
+        self.name_standbys("RESET synchronous_standby_names").await;
+    }
+
+    async fn name_standbys(&self, setting: &str) {
+        self.query("postgres", &format!("ALTER SYSTEM {setting}"))
+            .await;
+        self.query("postgres", "SELECT pg_reload_conf()").await;
+    }
+
+    /// Waits until this statement waits for a standby, and ends its session. Its transaction is
+    /// committed then, but no standby has it.
+    pub async fn cut_off(&self, statement: &str) {
+        let pid = self.until_it_waits(statement).await;
+        let sql = format!("SELECT pg_terminate_backend({pid})");
+        self.query("postgres", &sql).await;
+    }
+
+    /// Waits until this statement waits for a standby; the process of its session.
+    pub async fn until_it_waits(&self, statement: &str) -> i32 {
+        let client = self.connect("postgres").await;
+        let sql = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = $1";
+        let begun = Instant::now();
+        loop {
+            if let Some(row) = client.query_opt(sql, &[&statement]).await.unwrap() {
+                return row.get(0);
+            }
+            assert!(begun.elapsed() < PATIENCE, "`{statement}` does not wait");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Stops it at once, as a crash would.
     pub fn stop(&mut self) {
         signal(self.child.id(), "QUIT");
