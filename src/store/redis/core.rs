@@ -18,7 +18,7 @@ use super::{
     envelopes::KnownEnvelopes,
     forks::{self, Halt, Head, Refused, Witnesses},
     format::{
-        keys::{PartitionKeys, partition_of},
+        keys::{Key, PartitionKeys, partition_of},
         reply::Parts,
         script::Script,
         scripts,
@@ -218,10 +218,12 @@ impl Core {
         let mut parts = Parts::of(reply).map_err(StoreError::after_write)?;
         let head = parts.next().and_then(Head::read);
         let head = head.map_err(StoreError::after_write)?;
-        self.clock.learn(number, head.now, sent.elapsed());
+        let now = head.now;
+        self.clock.learn(number, now, sent.elapsed());
         let attempt = match Refused::read(&mut parts).map_err(StoreError::after_write)? {
             None => {
                 self.witnesses.learn(number, &witnesses, &head);
+                parts.fork = head.replid;
                 Attempt::Done(parts)
             }
             Some(Refused::Forked) => Attempt::Forked,
@@ -230,7 +232,7 @@ impl Core {
             Some(Refused::Halted(halt)) => return Err(self.halted(number, &halt)),
             Some(Refused::Newer(format)) => return Err(newer(format)),
         };
-        Ok((head.now, attempt))
+        Ok((now, attempt))
     }
 
     /// Records that another server serves the partition, unless another service has done so.
@@ -287,6 +289,21 @@ impl Core {
     ) -> Result<(Moment, Parts)> {
         let answer = self.run(partition, script, keys, args).await;
         answer.map_err(|error| error.with_executed(Executed::No))
+    }
+
+    /// What earlier steps have left for their retries in a field of some hashes: a part for each
+    /// hash. If there is something, it is as durable as the store promises. For an entry that is
+    /// then acknowledged, call [`Witnesses::repeat`]. An error once this was sent says `unknown`:
+    /// an earlier step may have left something.
+    pub(super) async fn recall(
+        &self,
+        partition: &PartitionKeys,
+        hashes: &[Key],
+        field: &[u8],
+    ) -> Result<Parts> {
+        let keys = std::iter::once(&partition.partition).chain(hashes);
+        let (_, parts) = self.run(partition, &scripts::RECALL, keys, [field]).await?;
+        Ok(parts)
     }
 
     /// Runs a command that only reads, and whose first argument is its key: every error says that

@@ -18,7 +18,7 @@ use redis::Value;
 use super::format::reply::{Parts, letter, number, text, unexpected};
 use crate::{
     model::Moment,
-    store::{Result, StoreError, Trouble},
+    store::{LedgerId, Result, StoreError, Trouble},
 };
 
 /// How long a fork waits before it takes writes. Every running service probes each second, so each
@@ -42,21 +42,17 @@ pub(super) struct Witness {
     number: u64,
 }
 
-/// What this service has acknowledged in a partition.
+/// What this service has acknowledged in a partition. Mostly one witness; two while replies from
+/// two forks are still to come.
 #[derive(Default)]
-struct Acknowledged {
-    /// Mostly one; two while replies from two forks are still to come.
-    witnesses: Vec<Witness>,
-    /// The fork of the last reply.
-    current: Option<Arc<str>>,
-}
+struct Acknowledged(Vec<Witness>);
 
 impl Acknowledged {
     fn add(&mut self, witness: Witness) {
-        let mut witnesses = self.witnesses.iter_mut();
+        let mut witnesses = self.0.iter_mut();
         match witnesses.find(|known| known.replid == witness.replid) {
             Some(known) => known.number = known.number.max(witness.number),
-            None => self.witnesses.push(witness),
+            None => self.0.push(witness),
         }
     }
 }
@@ -84,7 +80,7 @@ impl Witnesses {
 
     /// What the next script carries.
     pub(super) fn get(&self, partition: u32) -> Vec<Witness> {
-        self.of(partition).witnesses.clone()
+        self.of(partition).0.clone()
     }
 
     /// Takes in the reply of a script that carried these witnesses and was not refused. The history
@@ -94,7 +90,7 @@ impl Witnesses {
     /// under it, then no acknowledged entry is lost.
     pub(super) fn learn(&self, partition: u32, carried: &[Witness], head: &Head) {
         let Some(replid) = &head.replid else {
-            return; // a script that only reads does not name its fork
+            return; // most scripts that only read do not name their fork
         };
         let mut acknowledged = self.of(partition);
         let last = match head.written {
@@ -104,29 +100,24 @@ impl Witnesses {
                 number,
             }),
         };
-        acknowledged
-            .witnesses
-            .retain(|witness| !carried.contains(witness));
+        acknowledged.0.retain(|witness| !carried.contains(witness));
         if let Some(last) = last {
             acknowledged.add(last);
         }
-        acknowledged.current = Some(Arc::clone(replid));
     }
 
     /// Notes that this service acknowledges an entry that an earlier call wrote, perhaps one of
-    /// another service. Its own fork is not known, so it is witnessed under the present one, whose
-    /// history has it. The reply that was read must have named that fork: under one before, the
-    /// entry's number would seem to be lost.
-    pub(super) fn raise(&self, partition: u32, number: u64) {
-        let mut acknowledged = self.of(partition);
-        if let Some(replid) = acknowledged.current.clone() {
-            acknowledged.add(Witness { replid, number });
+    /// another service. Its own fork is not known, so it is witnessed under that of the reply in
+    /// which it was read, whose history has it. Under one before, its number would seem to be lost.
+    pub(super) fn repeat(&self, read: &Parts, entry: &LedgerId) {
+        if let Some(fork) = &read.fork {
+            self.add(entry.partition, Arc::clone(fork), entry.sequence);
         }
     }
 
-    /// Notes that an entry that was read under this fork is settled: the store must have it.
-    pub(super) fn add(&self, partition: u32, fork: &str, number: u64) {
-        let replid = fork.into();
+    /// Notes that the store must have an entry: it was read under this fork, and is acknowledged or
+    /// settled.
+    pub(super) fn add(&self, partition: u32, replid: Arc<str>, number: u64) {
         self.of(partition).add(Witness { replid, number });
     }
 
@@ -182,8 +173,8 @@ pub(super) fn identity(store_id: &str, witnesses: &[Witness]) -> String {
 pub(super) struct Head {
     /// The store's clock.
     pub(super) now: Moment,
-    /// Replication id of the fork; none from a script that only reads.
-    replid: Option<Arc<str>>,
+    /// Replication id of the fork, if the script names it.
+    pub(super) replid: Option<Arc<str>>,
     /// Number of the last entry that the script has written; 0 for none.
     written: u64,
 }
@@ -314,6 +305,20 @@ mod tests {
         Head::read(Value::BulkString(text.into())).unwrap()
     }
 
+    /// A reply that names this fork.
+    fn reply(fork: &str) -> Parts {
+        let mut parts = Parts::of(Value::Array(Vec::new())).unwrap();
+        parts.fork = Some(fork.into());
+        parts
+    }
+
+    fn entry(sequence: u64) -> LedgerId {
+        LedgerId {
+            partition: 0,
+            sequence,
+        }
+    }
+
     fn carried(witnesses: &Witnesses) -> String {
         identity("", &witnesses.get(0))
     }
@@ -326,8 +331,20 @@ mod tests {
         witnesses.learn(0, &[], &head(A, 7));
         witnesses.learn(0, &witnesses.get(0), &head(A, 0));
         assert_eq!(carried(&witnesses), format!("{A}:7 "));
-        witnesses.raise(0, 9);
+        witnesses.repeat(&reply(A), &entry(9));
         assert_eq!(carried(&witnesses), format!("{A}:9 "));
+    }
+
+    #[test]
+    fn an_entry_that_is_repeated_is_witnessed_under_the_fork_in_which_it_was_read() {
+        let witnesses = Witnesses::new(1);
+        witnesses.learn(0, &[], &head(B, 100));
+        // A reply that was sent before the fork comes late.
+        witnesses.learn(0, &[], &head(A, 0));
+        witnesses.repeat(&reply(B), &entry(101));
+        assert_eq!(carried(&witnesses), format!("{B}:101 "));
+        witnesses.repeat(&reply(A), &entry(7));
+        assert_eq!(carried(&witnesses), format!("{B}:101 {A}:7 "));
     }
 
     #[test]
@@ -345,8 +362,8 @@ mod tests {
     #[test]
     fn a_service_that_writes_nothing_does_not_collect_witnesses() {
         let witnesses = Witnesses::new(1);
-        witnesses.add(0, A, 7);
-        witnesses.add(0, B, 100);
+        witnesses.add(0, A.into(), 7);
+        witnesses.add(0, B.into(), 100);
         assert_eq!(carried(&witnesses), format!("{A}:7 {B}:100 "));
         witnesses.learn(0, &witnesses.get(0), &head(B, 0));
         assert_eq!(carried(&witnesses), format!("{B}:100 "));

@@ -26,6 +26,7 @@ mod format;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod gone;
+mod lane;
 mod level;
 mod link;
 mod memory;

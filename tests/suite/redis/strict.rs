@@ -13,7 +13,8 @@ use tokio::{runtime::Handle, task::block_in_place};
 use tombola::{
     model::Moment,
     store::{
-        Durability, Executed, Result, StoreError,
+        CancelEnvelope, Durability, Executed, Operation, ProposeCommand, Proposed, Result,
+        StoreError, WinOperation,
         clock::{Clock as _, SystemClock},
         redis::{CheckError, Connections, Fault, FaultKind, LevelOptions, Script, check},
     },
@@ -21,7 +22,7 @@ use tombola::{
 
 use super::{COUNT, assert_kind, connections};
 use crate::support::{
-    DrawWords as _, World, draw,
+    Answer as _, DrawWords as _, World, author, draw, envelope, envelope_id, hours,
     network::Link,
     on_redis::OnRedis,
     plain_replicas::{with_replicas, with_replicas_of},
@@ -77,22 +78,6 @@ async fn acknowledges_once_a_replica_has_it(program: Program) {
     servers[1].thaw();
     write(&connections).await.unwrap();
     assert_eq!(servers[1].command(&["GET", "n"]), "3");
-}
-
-#[tokio::test]
-async fn a_barrier_confirms_what_others_wrote() {
-    let servers = with_replicas(1, &[]);
-    let connections = connections(&servers[0].url()).confirming(None);
-    check(&connections, Durability::Strict, now())
-        .await
-        .unwrap();
-    servers[0].command(&["HSET", "partition", "store", "x"]);
-    connections.confirm(b"partition").await.unwrap();
-    servers[1].freeze();
-    let fault = connections.confirm(b"partition").await.unwrap_err();
-    assert_kind(&fault, FaultKind::Unconfirmed, &[]);
-    servers[1].thaw();
-    connections.confirm(b"partition").await.unwrap();
 }
 
 #[tokio::test]
@@ -246,4 +231,60 @@ async fn an_answer_that_repeats_an_earlier_one_is_as_durable() {
         let size = |server: &RedisServer| server.command(&["DBSIZE"]);
         size(&servers[0]) == size(&servers[1])
     });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_step_repeats_is_as_durable() {
+    let (world, servers) = strict_world(with_replicas(1, &[])).await;
+    world.begin(YAML).await;
+    let mut drawn = world.draw(draw("u0")).await;
+    for number in 1.. {
+        if drawn.wins() > 0 {
+            break;
+        }
+        drawn = world.draw(draw(&format!("u{number}"))).await;
+    }
+    let win = drawn.won_units().remove(0);
+    let pause = || world.operate_as("pause", Operation::Pause);
+    // Another request with the same reference repeats the delivery, too.
+    let deliver = || {
+        let reference = "parcel".into();
+        world.try_operate_win(&win, WinOperation::Deliver { reference })
+    };
+    let propose = || {
+        let mut author = author("propose");
+        author.authenticated = true;
+        world.store().propose(ProposeCommand {
+            campaign: campaign_id("spring"),
+            base_version: 1,
+            proposed: Proposed::Operation(Operation::Close),
+            ttl: hours(24),
+            author,
+        })
+    };
+    let asked = envelope("gift", 1000, 10);
+    let create = || world.try_create(&asked);
+    world.create(&envelope("old", 1000, 10)).await;
+    let cancel = || {
+        world.injector().cancel_envelope(CancelEnvelope {
+            envelope: envelope_id("old"),
+            author: author("cancel"),
+        })
+    };
+
+    servers[1].freeze();
+    // The first response of each is lost, so its retries must not promise more than is stored.
+    for _ in 0..2 {
+        unavailable(pause().await, Executed::Unknown);
+        unavailable(deliver().await, Executed::Unknown);
+        unavailable(propose().await, Executed::Unknown);
+        unavailable(create().await, Executed::Unknown);
+        unavailable(cancel().await, Executed::Unknown);
+    }
+    servers[1].thaw();
+    assert!(pause().await.unwrap().replayed);
+    assert!(deliver().await.unwrap().replayed);
+    assert!(propose().await.unwrap().replayed);
+    assert!(create().await.unwrap().replayed);
+    assert!(cancel().await.unwrap().replayed);
 }

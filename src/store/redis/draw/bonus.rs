@@ -120,7 +120,6 @@ impl Lanes {
         if !answer.replayed {
             return Ok(answer);
         }
-        core.witnesses.raise(partition, answer.ledger.sequence);
         let campaign = core.definition(&answer.campaign.id, answer.entry.version);
         // The grant was made before, whatever hides its answer now.
         let campaign = campaign.await;

@@ -21,6 +21,7 @@ use crate::store::redis::{
         scripts,
         words::Words,
     },
+    lane,
     step::{decide::contended, layout::Layout},
 };
 use crate::{
@@ -106,13 +107,21 @@ impl Call for Job {
         }
         Ok(answers)
     }
+
+    fn repeated(answer: &Answer) -> Option<&LedgerId> {
+        match answer {
+            Answer::Drawn(Drawn::Done(drawn)) if drawn.replayed => Some(&drawn.ledger),
+            Answer::Granted(granted) if granted.replayed => Some(&granted.ledger),
+            _ => None,
+        }
+    }
 }
 
 /// The draws of a campaign in a batch.
 pub(super) type Group = batch::Group<Job>;
 
 /// The lanes of draws.
-pub(crate) type Lanes = batch::Lanes<Job>;
+pub(crate) type Lanes = lane::Lanes<Job>;
 
 impl Lanes {
     /// Sends a draw through its lane, again if it was planned from something else than what is
@@ -128,7 +137,7 @@ impl Lanes {
             match self.call(partition, job.user.hash(), job).await? {
                 // Boxed, as it is rare: else every draw's future has room for it.
                 Answer::Drawn(Drawn::Done(answer)) if answer.replayed => {
-                    return Box::pin(replayed(core, partition, answer)).await;
+                    return Box::pin(replayed(core, answer)).await;
                 }
                 Answer::Drawn(drawn) => return Ok(drawn),
                 // Only draws that can be planned can be planned again.
@@ -142,8 +151,7 @@ impl Lanes {
 }
 
 /// A replayed draw with the definition of its version.
-async fn replayed(core: &Core, partition: u32, answer: DrawAnswer) -> Result<Drawn> {
-    core.witnesses.raise(partition, answer.ledger.sequence);
+async fn replayed(core: &Core, answer: DrawAnswer) -> Result<Drawn> {
     let campaign = core.definition(&answer.campaign.id, answer.entry.version);
     // The draw was made before, whatever hides its answer now.
     let campaign = campaign

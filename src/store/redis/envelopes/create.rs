@@ -18,6 +18,7 @@ use crate::store::redis::{
         words::Words,
     },
     gone::left_over,
+    lane,
     step::campaign::to_json,
 };
 use crate::{
@@ -37,7 +38,7 @@ const USERS_OF_UNIT: usize = 50;
 pub(crate) struct Create(CreateEnvelope);
 
 /// The lanes of new envelopes.
-pub(crate) type CreateLanes = batch::Lanes<Create>;
+pub(crate) type CreateLanes = lane::Lanes<Create>;
 
 /// The creations of one id in a batch.
 type Group = batch::Group<Create>;
@@ -48,6 +49,9 @@ pub(crate) struct Looked {
     found: Found,
     /// What the rule makes of a free id, and the index of the call that it is made for.
     new: Option<(usize, EnvelopeState)>,
+    /// The envelope that is there is as durable as the store promises, so that a retry may be
+    /// answered with it.
+    is_kept: bool,
 }
 
 impl CreateLanes {
@@ -94,6 +98,7 @@ impl Call for Create {
                     now,
                     found,
                     new: None,
+                    is_kept: false,
                 };
                 let found = found.into_iter();
                 found
@@ -106,11 +111,7 @@ impl Call for Create {
 
     async fn send(core: &Core, groups: &mut [Group]) -> Result<(Moment, Parts)> {
         let partition = core.envelope_partition(groups[0].id());
-        if groups.iter().any(Group::is_in_use) {
-            // A retry's answer must be as durable as the first one.
-            let key = partition.partition.as_ref();
-            core.connections.confirm(key).await?;
-        }
+        recall(core, partition, groups).await?;
         for group in groups.iter_mut() {
             group.decide(core);
         }
@@ -126,7 +127,9 @@ impl Call for Create {
         let (id, looked) = (group.id(), &group.known);
         let partition = core.envelope_partition(id);
         let Some((creator, state)) = &looked.new else {
-            return Ok(Some(group.unchanged(core, partition)));
+            // What was looked up may be gone, as another server may have taken over since.
+            let is_sure = group.repeated().is_none() || looked.is_kept;
+            return Ok(is_sure.then(|| group.unchanged(core, partition)));
         };
         let reply = reply::bytes(reply).map_err(StoreError::after_write)?;
         let sequence = match reply.split_first() {
@@ -164,9 +167,16 @@ impl Group {
         self.calls().next().map(Call::subject).expect("a call")
     }
 
-    /// There is an envelope of this id.
-    fn is_in_use(&self) -> bool {
-        matches!(self.known.found, Found::Envelope(_))
+    /// The entry that created the envelope of this id, if there is one and a call asks for it again.
+    fn repeated(&self) -> Option<u64> {
+        let Found::Envelope(loaded) = &self.known.found else {
+            return None;
+        };
+        let record = &loaded.state.record;
+        let is_repeated = self
+            .calls()
+            .any(|Create(command)| rules::is_same(record, command));
+        is_repeated.then_some(loaded.created_sequence)
     }
 
     /// Lets the rule decide, if the id is free.
@@ -196,6 +206,23 @@ impl Group {
         });
         answers.collect()
     }
+}
+
+/// Finds out whether the envelopes that retries ask for are as durable as the store promises.
+async fn recall(core: &Core, partition: &PartitionKeys, groups: &mut [Group]) -> Result<()> {
+    let repeated = groups
+        .iter()
+        .filter_map(|group| Some((group.id().clone(), group.repeated()?)));
+    let repeated: Vec<_> = repeated.collect();
+    if repeated.is_empty() {
+        return Ok(());
+    }
+    let kept = core.recall_entries(partition, "created", &repeated).await?;
+    let groups = groups.iter_mut().filter(|group| group.repeated().is_some());
+    for (group, is_kept) in groups.zip(kept) {
+        group.known.is_kept = is_kept;
+    }
+    Ok(())
 }
 
 /// Why the rule does not admit a call.
@@ -277,5 +304,94 @@ fn push_arguments(
     for (bucket, digests) in allowed {
         args.write(format_args!("{bucket}"));
         args.push(digests);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        chance::Nonce,
+        model::convert::envelope_from_proto,
+        proto::CreateEnvelopeRequest,
+        store::{
+            envelope::NewPacket,
+            redis::{
+                batch::tests::{core, group},
+                envelopes::load::Loaded,
+            },
+        },
+    };
+
+    const CREATED: u64 = 70;
+
+    fn command(total_minor: i64) -> CreateEnvelope {
+        let (envelope, _) = envelope_from_proto(&CreateEnvelopeRequest {
+            envelope_id: "one".into(),
+            sender_id: "sender".into(),
+            total_minor,
+            currency: "CNY".into(),
+            packets: 1,
+            ..CreateEnvelopeRequest::default()
+        })
+        .unwrap();
+        CreateEnvelope {
+            packets: vec![NewPacket {
+                amount_minor: envelope.total_minor,
+                after: std::time::Duration::ZERO,
+            }],
+            envelope: Arc::new(envelope),
+            allowed_users: Arc::new([]),
+            created_by: None,
+            nonce: Nonce([7; 32]),
+            commitment: String::new(),
+        }
+    }
+
+    /// These calls, whose envelope is there with a total of 1000.
+    fn creations(totals: &[i64]) -> Group {
+        let now = Moment::EPOCH;
+        let loaded = Loaded {
+            state: rules::create(&command(1_000), now, true).unwrap(),
+            revision: "1".into(),
+            counts: None,
+            created_sequence: CREATED,
+            refund_sequence: None,
+            removed_ahead: 0,
+        };
+        let looked = Looked {
+            now,
+            found: Found::Envelope(Box::new(loaded)),
+            new: None,
+            is_kept: false,
+        };
+        let calls = totals.iter().map(|total| Create(command(*total)));
+        group(Box::new(looked), calls.collect())
+    }
+
+    fn exists(answer: &Result<EnvelopeReply>) -> bool {
+        matches!(answer, Err(StoreError::Refused(Refusal::EnvelopeExists)))
+    }
+
+    #[test]
+    fn a_retry_is_answered_only_with_what_is_kept() {
+        let core = core();
+        let answers = |group: &Group| {
+            let answers = Create::answers(&core, group, Moment::EPOCH, redis::Value::Nil);
+            answers.unwrap()
+        };
+        let mut retried = creations(&[999, 1_000]);
+        assert_eq!(retried.repeated(), Some(CREATED));
+        assert!(answers(&retried).is_none(), "it is looked up again");
+        retried.known.is_kept = true;
+        let answered = answers(&retried).unwrap();
+        assert!(exists(&answered[0]));
+        assert!(answered[1].as_ref().unwrap().replayed);
+        // Refusals depend on nothing that was written.
+        let others = creations(&[999]);
+        assert_eq!(others.repeated(), None);
+        assert!(exists(&answers(&others).unwrap()[0]));
     }
 }

@@ -19,11 +19,12 @@ use crate::store::redis::{
         scripts,
         words::Words,
     },
+    lane,
 };
 use crate::{
     model::{EnvelopeId, Moment},
     store::{
-        GrabAnswer, GrabCommand, GrabOutcome, Grabbed, Refusal, Result, StoreError,
+        GrabAnswer, GrabCommand, GrabOutcome, Grabbed, LedgerId, Refusal, Result, StoreError,
         envelope::Packet,
     },
 };
@@ -39,7 +40,7 @@ pub(crate) struct Grab {
 }
 
 /// The lanes of grabs.
-pub(crate) type GrabLanes = batch::Lanes<Grab>;
+pub(crate) type GrabLanes = lane::Lanes<Grab>;
 
 /// The grabs of an envelope in a batch.
 type Group = batch::Group<Grab>;
@@ -50,13 +51,7 @@ impl GrabLanes {
         let partition = core.envelope_partition(&command.envelope).number;
         let user = IdDigest::user(&command.user);
         let grab = Grab { user, command };
-        let grabbed = self.call(partition, user.field[0], grab).await?;
-        if let Grabbed::Done(answer) = &grabbed
-            && let GrabOutcome::AlreadyGrabbed(packet) = &answer.outcome
-        {
-            core.witnesses.raise(partition, packet.ledger.sequence);
-        }
-        Ok(grabbed)
+        self.call(partition, user.field[0], grab).await
     }
 }
 
@@ -117,6 +112,16 @@ impl Call for Grab {
             _ => Err(about(
                 unexpected("known letter of an envelope").after_write(),
             )),
+        }
+    }
+
+    fn repeated(grabbed: &Grabbed) -> Option<&LedgerId> {
+        match grabbed {
+            Grabbed::Done(GrabAnswer {
+                outcome: GrabOutcome::AlreadyGrabbed(packet),
+                ..
+            }) => Some(&packet.ledger),
+            _ => None,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::store::redis::{
     core::Core,
     format::{
         keys::{IdDigest, PartitionKeys},
-        reply::letter,
+        reply::{self, letter},
         scripts,
     },
     gone::gone,
@@ -141,6 +141,35 @@ impl Core {
             found.push(one);
         }
         Ok((now, found))
+    }
+
+    /// Reads again the entries that a field of some envelopes names. Whether it still names the one
+    /// that was read before: another server may have taken over since. Those that it names are as
+    /// durable as the store promises, and count as acknowledged.
+    pub(super) async fn recall_entries(
+        &self,
+        partition: &PartitionKeys,
+        field: &str,
+        read: &[(EnvelopeId, u64)],
+    ) -> Result<Vec<bool>> {
+        let hashes = read.iter().map(|(id, _)| partition.envelope(id).envelope);
+        let hashes: Vec<_> = hashes.collect();
+        let mut found = self.recall(partition, &hashes, field.as_bytes()).await?;
+        let mut kept = Vec::with_capacity(read.len());
+        for &(_, sequence) in read {
+            let stored = reply::maybe_bytes(found.next()?)?;
+            let is_kept = stored.as_deref() == Some(sequence.to_string().as_bytes());
+            if is_kept {
+                let partition = partition.number;
+                let entry = LedgerId {
+                    partition,
+                    sequence,
+                };
+                self.witnesses.repeat(&found, &entry);
+            }
+            kept.push(is_kept);
+        }
+        Ok(kept)
     }
 
     /// Keeps the parts of an envelope that never change.

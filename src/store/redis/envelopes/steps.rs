@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use super::load::Found;
+use super::load::{Found, Loaded};
 use crate::store::redis::{
     RedisStore,
+    format::keys::PartitionKeys,
     step::decide::{ROUNDS_MAX, contended},
 };
 use crate::{
@@ -51,12 +52,13 @@ impl RedisStore {
             let mut loaded = found.whole()?;
             let was_settled = loaded.state.settled_at().is_some();
             let is_cancelled = rules::cancel(&mut loaded.state, command, now);
-            if was_settled
-                || self
-                    .core
-                    .write_envelope(partition, &mut loaded, now)
-                    .await?
-            {
+            let is_done = if was_settled {
+                self.is_kept(partition, id, &loaded).await?
+            } else {
+                let written = self.core.write_envelope(partition, &mut loaded, now);
+                written.await?
+            };
+            if is_done {
                 return Ok(EnvelopeReply {
                     view: loaded
                         .view(partition, now)
@@ -66,6 +68,23 @@ impl RedisStore {
             }
         }
         Err(contended())
+    }
+
+    /// Whether an envelope that was settled before is still there as it was read. It is then as
+    /// durable as the store promises.
+    async fn is_kept(
+        &self,
+        partition: &PartitionKeys,
+        id: &EnvelopeId,
+        loaded: &Loaded,
+    ) -> Result<bool> {
+        let (field, sequence) = match loaded.refund_sequence {
+            Some(refunded) => ("refunded", refunded),
+            None => ("created", loaded.created_sequence),
+        };
+        let read = [(id.clone(), sequence)];
+        let kept = self.core.recall_entries(partition, field, &read).await?;
+        Ok(kept == [true])
     }
 
     /// Refunds or removes the envelope, if that is due.

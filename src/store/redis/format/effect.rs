@@ -1,6 +1,5 @@
-//! What a batch of draws, grabs or new envelopes did, by its script's reply. It decides whether
-//! replicas must confirm the call: a write and a repeated answer need a confirmation, a refusal
-//! does not.
+//! What a script did, by its reply. It decides whether replicas must confirm the call: a write and
+//! a repeated answer need a confirmation, a refusal does not.
 //!
 //! A reply that cannot be read counts as a write. At worst, that is one confirmation too many.
 
@@ -43,6 +42,14 @@ pub(crate) fn of_creates(reply: &Value) -> Effect {
             Effect::Nothing
         }
         _ => Effect::Wrote,
+    })
+}
+
+/// The effect of reading what steps have left for their retries.
+pub(crate) fn of_recalled(reply: &Value) -> Effect {
+    of_groups(reply, |value| match value {
+        Value::Nil => Effect::Nothing,
+        _ => Effect::Repeated,
     })
 }
 
@@ -123,5 +130,19 @@ mod tests {
         assert_eq!(of_draws(&reply(&[b"K"])), Effect::Nothing);
         assert_eq!(of_creates(&reply(&[b"S", b"Gkey"])), Effect::Nothing);
         assert_eq!(of_creates(&reply(&[b"S", b"70001"])), Effect::Wrote);
+    }
+
+    #[test]
+    fn what_is_recalled_needs_a_confirmation_if_there_is_something() {
+        let reply = |values: &[Option<&[u8]>]| {
+            let values = values.iter().map(|value| value.map_or(Value::Nil, bytes));
+            Value::Array([bytes(b"1")].into_iter().chain(values).collect())
+        };
+        assert_eq!(of_recalled(&reply(&[None, None])), Effect::Nothing);
+        assert_eq!(of_recalled(&reply(&[None, Some(b"70")])), Effect::Repeated);
+        assert_eq!(
+            of_recalled(&reply(&[Some(b"H"), Some(b"x")])),
+            Effect::Nothing
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! Reads the parts of a script's reply.
 
+use std::sync::Arc;
+
 use redis::Value;
 
 use crate::{
@@ -64,6 +66,8 @@ pub(crate) fn letter(value: &Value) -> Option<u8> {
 pub(crate) struct Parts {
     values: std::vec::IntoIter<Value>,
     seen: Option<Value>,
+    /// Replication id of the fork under which the script ran, if the reply names it.
+    pub(crate) fork: Option<Arc<str>>,
 }
 
 impl Parts {
@@ -71,6 +75,7 @@ impl Parts {
         list(value).map(|values| Self {
             values: values.into_iter(),
             seen: None,
+            fork: None,
         })
     }
 

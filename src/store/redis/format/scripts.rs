@@ -48,6 +48,8 @@ scripts! {
     BLOCKED_USERS = "blocked_users";
     /// Reads a remembered draw.
     FIND = "find" ["writing"] => |_| Effect::Repeated;
+    /// Reads what steps have left for their retries.
+    RECALL = "recall" ["writing"] => effect::of_recalled;
     /// Checks whether a campaign that was not found is listed, so that it must have been removed.
     LISTED = "listed";
     /// Lists campaigns.

@@ -164,21 +164,6 @@ impl Connections {
         self.send(call, keys.iter().next()).await
     }
 
-    /// Returns once replicas have all that was written to a partition before, if writes are to be
-    /// confirmed; `key` is the partition's hash. The master must not have changed since what is
-    /// confirmed was read. If it may have changed, use [`Self::write`] for a script that reads and
-    /// states its effect instead.
-    ///
-    /// # Errors
-    /// A [`Fault`]: it is not known whether what was written before lasts.
-    pub async fn confirm(&self, key: &[u8]) -> Result<(), Fault> {
-        if self.quorum.is_none() {
-            return Ok(());
-        }
-        let answer = self.write(&BARRIER, &[key].into(), &Words::default()).await;
-        answer.map(|_| ()).map_err(Fault::afterwards)
-    }
-
     /// Runs a command that has no keys, in a cluster on any master.
     ///
     /// # Errors

@@ -4,8 +4,8 @@
 -- ARGV  clock, store id and witnesses, user field, request field
 -- reply {head, 'M'}: no such campaign
 --       {head, the user's record, the draw if it has a field of its own}; what is missing is nil
---       The head names the fork. The service counts this draw among those that it has
---       acknowledged, under the fork that it knows. Under an earlier fork it would look lost.
+--       The head names the fork, under which the service counts this draw among those that it has
+--       acknowledged. Under an earlier fork it would look lost.
 local refusal, now, _, replid = open_to_read()
 if refusal then
     return refusal

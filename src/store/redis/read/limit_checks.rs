@@ -13,6 +13,7 @@ use crate::store::redis::{
         scripts,
         words::Words,
     },
+    lane,
     step::{campaign::Fields, layout::Layout},
 };
 use crate::{
@@ -30,7 +31,7 @@ pub(crate) struct LimitCheck {
 type Group = batch::Group<LimitCheck>;
 
 /// The lanes of `CheckLimit` calls.
-pub(crate) type LimitChecks = batch::Lanes<LimitCheck>;
+pub(crate) type LimitChecks = lane::Lanes<LimitCheck>;
 
 impl LimitChecks {
     /// Reads a user's record and the state of the campaign.

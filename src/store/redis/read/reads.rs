@@ -182,16 +182,17 @@ impl Core {
         if at < now - self.request_memory {
             return Err(Refusal::DrawNotFound.into());
         }
+        let ledger = LedgerId {
+            partition: partition.number,
+            sequence,
+        };
+        self.witnesses.repeat(&parts, &ledger);
         let campaign = self.definition(id, remembered.version).await;
         let campaign = campaign.map_err(StoreError::of_recorded_version)?;
         let entry = remembered.into_entry(user.clone(), request.clone(), String::new());
         entry.check(&campaign)?;
-        self.witnesses.raise(partition.number, sequence);
         Ok(DrawAnswer {
-            ledger: LedgerId {
-                partition: partition.number,
-                sequence,
-            },
+            ledger,
             at,
             replayed: true,
             campaign,

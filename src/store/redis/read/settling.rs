@@ -77,8 +77,8 @@ impl Core {
             return Ok(Unsettled::default());
         };
         if let Some(settled) = settled {
-            self.witnesses
-                .add(partition, &settled.fork, settled.sequence);
+            let fork = settled.fork.as_str().into();
+            self.witnesses.add(partition, fork, settled.sequence);
         }
         let settled = settled.map_or(0, |settled| settled.sequence);
         let (mut from, mut entries, mut fork) = (settled, Vec::<Entry>::new(), String::new());

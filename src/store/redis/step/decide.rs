@@ -58,12 +58,10 @@ impl Core {
         version: u32,
     ) -> Result<Option<Operated>> {
         let partition = self.partition(id);
-        let mut command = redis::cmd("HGET");
-        command
-            .arg(partition.campaign(id).operations)
-            .arg(request.as_str());
-        let found = self.ask_command(&command).await?;
-        let Some(kept) = reply::maybe_bytes(found)? else {
+        let operations = partition.campaign(id).operations;
+        let field = request.as_str().as_bytes();
+        let mut found = self.recall(partition, &[operations], field).await?;
+        let Some(kept) = reply::maybe_bytes(found.next()?)? else {
             return Ok(None);
         };
         let malformed = || StoreError::corrupt("a remembered operation does not read back");
@@ -73,15 +71,14 @@ impl Core {
         if kept.fingerprint != fingerprint {
             return Err(Refusal::RequestIdReused.into());
         }
-        self.connections
-            .confirm(partition.partition.as_ref())
-            .await?;
+        let ledger = LedgerId {
+            partition: partition.number,
+            sequence: sequence.parse().map_err(|_| malformed())?,
+        };
+        self.witnesses.repeat(&found, &ledger);
         Ok(Some(Operated {
             replayed: true,
-            ledger: LedgerId {
-                partition: partition.number,
-                sequence: sequence.parse().map_err(|_| malformed())?,
-            },
+            ledger,
             users: kept.users,
             version: kept.version.unwrap_or(version),
         }))

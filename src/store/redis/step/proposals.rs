@@ -109,12 +109,15 @@ impl Core {
         reply::maybe_bytes(self.ask_command(&command).await?)
     }
 
-    /// Reads the proposals of a campaign for a step.
+    /// Reads the proposals of a campaign for a step. A retry may be answered with them.
     async fn kept_proposals(&self, id: &CampaignId, base: &Base) -> Result<KeptProposals> {
-        let stored = self.stored_proposals(id).await?;
+        let partition = self.partition(id);
+        let hash = partition.campaign(id).proposals;
+        let mut found = self.recall(partition, &[hash], LIST.as_bytes()).await?;
+        let stored = reply::maybe_bytes(found.next()?)?;
         let list = decode_list(stored.as_deref())?;
         let until = base.now.as_micros().to_string();
-        let found = self.with_proposals(self.partition(id), ["-inf", &until, "LIMIT", "0", "2"]);
+        let found = self.with_proposals(partition, ["-inf", &until, "LIMIT", "0", "2"]);
         let outdated = found.await?.into_iter().find(|other| other != id);
         let outdated = match outdated {
             Some(other) => {
@@ -192,20 +195,12 @@ impl Core {
         }
     }
 
-    /// A reply that repeats an earlier one is as durable as that was.
-    async fn confirm_proposals(&self, id: &CampaignId) -> Result<()> {
-        let partition = self.partition(id);
-        let confirmed = self.connections.confirm(partition.partition.as_ref());
-        Ok(confirmed.await?)
-    }
-
     async fn try_propose(&self, command: &ProposeCommand) -> Result<Option<ProposalReply>> {
         let id = &command.campaign;
         let base = self.proposal_base(id).await?;
         let mut kept = self.kept_proposals(id, &base).await?;
         let reply = rules::propose(&mut kept.list, command, base.base, base.now)?;
         if reply.replayed {
-            self.confirm_proposals(id).await?;
             return Ok(Some(reply));
         }
         if let Proposed::Version(campaign) = &command.proposed {
@@ -222,7 +217,6 @@ impl Core {
         let mut kept = self.kept_proposals(id, &base).await?;
         let reply = rules::reject(&mut kept.list, command, base.base, base.now)?;
         if reply.replayed {
-            self.confirm_proposals(id).await?;
             return Ok(Some(reply));
         }
         let is_written = self.write_proposals(id, &base, &kept).await?;

@@ -34,24 +34,20 @@ impl Core {
         }
         let operated = rules::operate_win(&mut loaded.state, command, known)?;
         if operated.replayed {
-            let partition = self.partition(id);
-            self.connections
-                .confirm(partition.partition.as_ref())
-                .await?;
             return Ok(Some(operated));
         }
         let written = self.write(&loaded).await?;
         Ok(written.map(|_| operated))
     }
 
-    /// What is known of a win.
+    /// What is known of a win. A retry may be answered with it.
     async fn load_win(&self, loaded: &Loaded, win: &WonUnit) -> Result<KnownWin> {
         let id = &loaded.state.view.campaign.id;
-        let mut command = redis::cmd("HGET");
-        command
-            .arg(self.partition(id).campaign(id).deliveries)
-            .arg(delivery_field(win.pool, win.unit));
-        let record = reply::maybe_bytes(self.ask_command(&command).await?)?;
+        let partition = self.partition(id);
+        let deliveries = partition.campaign(id).deliveries;
+        let field = delivery_field(win.pool, win.unit);
+        let mut found = self.recall(partition, &[deliveries], &field).await?;
+        let record = reply::maybe_bytes(found.next()?)?;
         Ok(KnownWin {
             won: loaded.fields.counter(&format!("won:{}", win.prize.0))?,
             delivery: record.as_deref().map(from_json).transpose()?,

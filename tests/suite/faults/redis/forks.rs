@@ -2,15 +2,19 @@
 //! go on.
 
 use tombola::{
-    proto::GetDrawRequest,
+    proto::{
+        CancelEnvelopeRequest, CreateEnvelopeRequest, GetDrawRequest, GrabEnvelopeRequest,
+        GrabOutcome, GrantBonusRequest, PauseCampaignRequest,
+        envelope_service_client::EnvelopeServiceClient,
+    },
     store::{Entry, entry::Body},
 };
-use tonic::Code;
-use tonic_health::pb::health_check_response::ServingStatus::Serving;
+use tonic::{Code, Status};
+use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
 
 use super::{PARTITIONS, assert_not_executed, draws, request, whole, witness::Witness};
 use crate::{
-    process::Start,
+    process::{Server, Start},
     support::{network::Link, program::Program, redis_server::until, replicated::Replicated},
 };
 
@@ -181,4 +185,152 @@ async fn a_halted_partition_goes_on_by_itself_once_its_data_are_restored() {
     pair.witness.assert_numbers_differ();
     assert_eq!(pair.witness.doubled(), [""; 0]);
     pair.witness.audit().await;
+}
+
+/// A call whose answer may come from what another service has written.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Draw,
+    GetDraw,
+    GrantBonus,
+    CreateEnvelope,
+    CancelEnvelope,
+    GrabEnvelope,
+    PauseCampaign,
+}
+
+impl Call {
+    /// Makes it; whether its answer was there before.
+    async fn make(self, server: &Server) -> Result<bool, Status> {
+        let mut lottery = server.lottery().await;
+        let (user_id, request_id) = ("user".to_owned(), "request".to_owned());
+        match self {
+            Self::Draw => {
+                let drawn = lottery
+                    .draw(request("wheel", &user_id, &request_id))
+                    .await?;
+                Ok(drawn.into_inner().replayed)
+            }
+            Self::GetDraw => {
+                let asked = GetDrawRequest {
+                    campaign_id: "wheel".into(),
+                    user_id,
+                    request_id,
+                };
+                lottery.get_draw(asked).await?;
+                Ok(true)
+            }
+            Self::GrantBonus => {
+                let grant = GrantBonusRequest {
+                    campaign_id: "wheel".into(),
+                    user_id,
+                    request_id,
+                    draws: 1,
+                    expire_time: None,
+                };
+                let granted = lottery.grant_bonus(grant).await?;
+                Ok(granted.into_inner().replayed)
+            }
+            Self::CreateEnvelope => {
+                let mut envelopes = EnvelopeServiceClient::new(server.connect().await);
+                let created = envelopes.create_envelope(envelope("new")).await?;
+                Ok(created.into_inner().replayed)
+            }
+            Self::CancelEnvelope => {
+                let cancel = CancelEnvelopeRequest {
+                    envelope_id: "envelope".into(),
+                    operator: "ops".into(),
+                    ..CancelEnvelopeRequest::default()
+                };
+                let mut envelopes = EnvelopeServiceClient::new(server.connect().await);
+                let cancelled = envelopes.cancel_envelope(cancel).await?;
+                Ok(cancelled.into_inner().replayed)
+            }
+            Self::GrabEnvelope => {
+                let grab = GrabEnvelopeRequest {
+                    envelope_id: "envelope".into(),
+                    user_id,
+                };
+                let mut envelopes = EnvelopeServiceClient::new(server.connect().await);
+                let grabbed = envelopes.grab_envelope(grab).await?;
+                Ok(grabbed.into_inner().outcome() == GrabOutcome::AlreadyGrabbed)
+            }
+            Self::PauseCampaign => {
+                let pause = PauseCampaignRequest {
+                    campaign_id: "wheel".into(),
+                    request_id,
+                    operator: "ops".into(),
+                    reason: String::new(),
+                };
+                let paused = server.campaigns().await.pause_campaign(pause).await?;
+                Ok(paused.into_inner().replayed)
+            }
+        }
+    }
+}
+
+fn envelope(id: &str) -> CreateEnvelopeRequest {
+    CreateEnvelopeRequest {
+        envelope_id: id.into(),
+        sender_id: "sender".into(),
+        currency: "CNY".into(),
+        total_minor: 1000,
+        packets: 10,
+        ..CreateEnvelopeRequest::default()
+    }
+}
+
+/// One service writes, and another one repeats the answer to a caller before the entry is lost.
+async fn what_was_only_repeated_is_a_loss(written: Call, repeated: Call) {
+    let mut pair = Pair::new().await;
+    let witness = &pair.witness;
+    let mut envelopes = EnvelopeServiceClient::new(witness.server.connect().await);
+    let created = envelopes.create_envelope(envelope("envelope")).await;
+    created.unwrap();
+    pair.nodes.wait_until_followed(0);
+    pair.nodes.link_replicas(0, Link::Cut);
+    let another = Start::on_redis(witness.data.path(), &pair.nodes.url()).serve();
+    assert!(!written.make(&another).await.unwrap());
+    drop(another);
+    assert!(repeated.make(&pair.witness.server).await.unwrap());
+    pair.fail_over();
+    whole(&pair.witness.server, NotServing).await;
+    let refused = repeated.make(&pair.witness.server).await.unwrap_err();
+    assert_not_executed(&refused, Code::Unavailable);
+    assert!(refused.message().contains("is halted"), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draw_that_was_only_repeated_is_a_loss() {
+    what_was_only_repeated_is_a_loss(Call::Draw, Call::Draw).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draw_that_was_only_read_is_a_loss() {
+    what_was_only_repeated_is_a_loss(Call::Draw, Call::GetDraw).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_that_was_only_repeated_is_a_loss() {
+    what_was_only_repeated_is_a_loss(Call::GrantBonus, Call::GrantBonus).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grab_that_was_only_repeated_is_a_loss() {
+    what_was_only_repeated_is_a_loss(Call::GrabEnvelope, Call::GrabEnvelope).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_envelope_whose_creation_was_only_repeated_is_a_loss() {
+    what_was_only_repeated_is_a_loss(Call::CreateEnvelope, Call::CreateEnvelope).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancellation_that_was_only_repeated_is_a_loss() {
+    what_was_only_repeated_is_a_loss(Call::CancelEnvelope, Call::CancelEnvelope).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operation_that_was_only_repeated_is_a_loss() {
+    what_was_only_repeated_is_a_loss(Call::PauseCampaign, Call::PauseCampaign).await;
 }
