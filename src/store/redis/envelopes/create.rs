@@ -167,7 +167,7 @@ impl Group {
         self.calls().next().map(Call::subject).expect("a call")
     }
 
-    /// The entry that created the envelope of this id, if there is one and a call asks for it again.
+    /// The entry that created the envelope, if it is there and a call asks for it again.
     fn repeated(&self) -> Option<u64> {
         let Found::Envelope(loaded) = &self.known.found else {
             return None;
