@@ -19,6 +19,7 @@ use crate::{
     faults::redis::House,
     ledger::Database,
     process::{Ended, Server, Start, tombola},
+    support::postgres::Postgres,
 };
 
 /// A schedule that releases a unit about every second, and a deck.
@@ -246,6 +247,32 @@ async fn what_postgres_has_of_the_lost_entries_is_named_and_set_apart() {
     let draws = server.run(&["draws", "--user", "user-49"]).well();
     for request in ["request-49", "request-249"] {
         assert!(draws.contains(request), "{draws}");
+    }
+}
+
+/// The numbers that each restore passes over are no entries that wait to be settled.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_restored_again_before_anything_is_settled_refuses_no_draw() {
+    let (scene, database) = (Scene::new(), Database::new().await);
+    let sink = format!("--postgres-url {}", database.url_text());
+    let server = scene.begin(&sink);
+    // A list waits until all before it is settled. With the second one, the store knows of that.
+    for from in [0, 50] {
+        draw(&server, from..from + 50).await;
+        server.run(&["draws", "--user", "user-49"]).well();
+    }
+    let mut file = scene.file("first.backup");
+    server.run(&["backup", file.to_str().unwrap()]).well();
+    drop(server);
+    let away = Postgres::url_at(1, "postgres", "ledger");
+    let away = format!("--postgres-url {away}");
+    for (name, from) in [("once", 100), ("twice", 200), ("thrice", 300)] {
+        let data = scene.only_key(name);
+        scene.restore(&file, &data, &["--accept"]).well();
+        let server = Scene::serve(&data, LATER, &away);
+        draw(&server, from..from + 50).await;
+        file = scene.file(&format!("{name}.backup"));
+        server.run(&["backup", file.to_str().unwrap()]).well();
     }
 }
 

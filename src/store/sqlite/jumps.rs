@@ -21,7 +21,8 @@ impl Jumps {
         let sql = "SELECT value FROM meta WHERE key = 'jump'";
         let mut statement = db.prepare_cached(sql)?;
         let found = statement.query_row([], |row| row.get::<_, String>(0));
-        Ok(found.optional()?.map_or_else(Self::default, Self::parse))
+        let text = found.optional()?.unwrap_or_default();
+        Ok(Self::parse(&text))
     }
 
     /// Stores them.
@@ -52,18 +53,14 @@ impl Jumps {
         jumps.collect::<Vec<_>>().join(" ")
     }
 
-    fn parse(text: String) -> Self {
+    fn parse(text: &str) -> Self {
         let numbers = text.split(' ').map_while(|word| word.parse().ok());
         let numbers: Vec<u64> = numbers.collect();
-        let pairs = numbers.chunks_exact(2);
-        Self(
-            pairs
-                .map(|pair| Jump {
-                    base: pair[0],
-                    first: pair[1],
-                })
-                .collect(),
-        )
+        let jumps = numbers.chunks_exact(2).map(|pair| Jump {
+            base: pair[0],
+            first: pair[1],
+        });
+        Self(jumps.collect())
     }
 }
 
@@ -86,7 +83,7 @@ mod tests {
         jumps.add(5_002, 9_000, 290);
         assert_eq!(jumps.entries(290, 9_000), 14);
         assert_eq!(jumps.entries(5_001, 9_000), 2);
-        assert_eq!(Jumps::parse(jumps.text()), jumps);
+        assert_eq!(Jumps::parse(&jumps.text()), jumps);
         jumps.add(9_000, 20_000, 5_001);
         assert_eq!(jumps.text(), "5002 9000 9000 20000");
     }

@@ -10,7 +10,7 @@ local refusal, now, _, replid = open_to_read()
 if refusal then
     return refusal
 end
-local head = replid and reply_head(now, replid, 0) or digits(now)
+local head = reply_head(now, replid, 0)
 if redis.call('EXISTS', KEYS[2]) == 0 then
     return { head, 'M' }
 end

@@ -8,7 +8,7 @@ local refusal, now, _, replid = open_to_read()
 if refusal then
     return refusal
 end
-local reply = { replid and reply_head(now, replid, 0) or digits(now) }
+local reply = { reply_head(now, replid, 0) }
 for index = 2, #KEYS do
     reply[index] = redis.call('HGET', KEYS[index], ARGV[3])
 end

@@ -36,9 +36,13 @@ local function open_to_write()
     return nil, now, last, replid, mark, format
 end
 
--- The first part of a writing script's reply: the store's clock, the replication id of the fork,
--- and the number of the last entry that the script has written (0: none).
+-- The first part of a reply that names the fork: the store's clock, the replication id of the fork,
+-- and the number of the last entry that the script has written (0: none). The clock alone if there
+-- has been no fork yet.
 local function reply_head(now, replid, written)
+    if not replid then
+        return digits(now)
+    end
     return digits(now) .. ' ' .. replid .. ' ' .. digits(written)
 end
 
