@@ -32,6 +32,7 @@ use std::{
 };
 
 use tempfile::TempDir;
+use tokio::time::timeout;
 use tombola::{
     proto::{DrawRequest, DrawResponse, lottery_service_client::LotteryServiceClient},
     store::{
@@ -51,6 +52,9 @@ use crate::{
 };
 
 type Lottery = LotteryServiceClient<Channel>;
+
+/// What should happen within moments fails the test only after this long.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The number of partitions of a store unless the options say otherwise.
 pub const PARTITIONS: u32 = 16;
@@ -190,5 +194,7 @@ async fn service_is(server: &Server, service: &str, wanted: ServingStatus) {
     let service = service.to_owned();
     let watch = client.watch(HealthCheckRequest { service }).await.unwrap();
     let mut watch = watch.into_inner();
-    while watch.message().await.unwrap().unwrap().status() != wanted {}
+    let is_so = async { while watch.message().await.unwrap().unwrap().status() != wanted {} };
+    let in_time = timeout(PATIENCE, is_so).await;
+    assert!(in_time.is_ok(), "the service is never {wanted:?}");
 }
