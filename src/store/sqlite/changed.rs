@@ -2,10 +2,14 @@
 //!
 //! Draws come from users all over the table, so each would write a page of its own. Instead, a
 //! batch appends its changes to the log `changed_users` within its transaction, and keeps them in
-//! memory. Once many wait there, each batch also writes about as many of them to `users` as it has
-//! changed, going round in key order, so that neighbours share pages. Every row that waited when a
-//! round began is in `users` when it ends, so the log's rows from before the round are deleted
-//! then, a few per batch.
+//! memory. Once many wait there, about as many of them are written to `users` as are changed,
+//! going round in key order, so that neighbours share pages. Every row that waited when a round
+//! began is in `users` when it ends, so the log's rows from before the round are deleted then. Both
+//! are done for many rows at a time, since each batch that did it for a few would write the same
+//! pages again.
+//!
+//! A request that is forgotten changes its row too: it waits again, and its turn in the round
+//! deletes the row. Whoever finds it before compares its number with `forgotten` in `meta`.
 //!
 //! A start reads the log into memory again, and goes on with the round: row 0 of the log says how
 //! far it was. Every reader looks into memory first, then begins to read the database: a row leaves
@@ -18,94 +22,33 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use rusqlite::{Connection, OptionalExtension as _, Row as DbRow, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::faults::is_damage;
-use crate::model::{RequestId, UserId};
+use super::{
+    faults::is_damage,
+    rows::{Columns, Key, Row, forgotten, write_row},
+};
 
 /// Rows that wait for each page of the database, so that a written page takes several. A store
 /// without users has about as many pages as are left out.
 const WAITING_PER_PAGE: usize = 10;
 const PAGES_LEFT_OUT: usize = 64;
-/// Bounds of the number of rows that wait; after a start it may be twice as large for a while. A
-/// user who has drawn once has two rows, which take about 345 bytes of memory together.
+/// Bounds of the number of rows that wait. Up to a chunk more may wait, and after a start twice as
+/// many for a while. A user who has drawn once has two rows, which take about 345 bytes of memory
+/// together.
 const WAITING_MIN: usize = 64;
 const WAITING_MAX: usize = 500_000;
-/// Rows that a batch writes, or deletes from the log, beyond twice as many as it has changed.
-const CHUNK: usize = 64;
+/// The fewest rows that a batch writes because many wait: about ten pages. A batch that has changed
+/// more writes up to twice as many as it has changed. Each time the log has grown by as many, up to
+/// twice as many of its rows are deleted.
+const CHUNK_MIN: usize = 128;
 /// Rows that are written at a tick although few wait, so that a store at rest gets to an empty log.
 const CHUNK_AT_TICK: usize = 500;
+/// Rows of the log that are deleted at a tick, for each row that is written: they are many, and to
+/// delete them is fast.
+const TRIMMED_PER_ASKED: usize = 8;
 /// Rows of the log that a step looks through for those of a removed campaign.
 const SEARCHED_MAX: i64 = 10_000;
-
-/// The key of a row, in the order of the table.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
-    campaign: i64,
-    /// The user and the request, with a zero byte between, which no id contains. The request is
-    /// empty for the user's record.
-    name: Box<str>,
-}
-
-impl Key {
-    /// The key of a user's record.
-    pub(super) fn record(campaign: i64, user: &UserId) -> Self {
-        Self::new(campaign, user.as_str(), "")
-    }
-
-    /// The key of a request that is remembered.
-    pub(super) fn request(campaign: i64, (user, request): (&UserId, &RequestId)) -> Self {
-        Self::new(campaign, user.as_str(), request.as_str())
-    }
-
-    fn new(campaign: i64, user: &str, request: &str) -> Self {
-        let name = [user, "\0", request].concat().into_boxed_str();
-        Self { campaign, name }
-    }
-
-    /// The user and the request.
-    fn parts(&self) -> (&str, &str) {
-        self.name.split_once('\0').unwrap_or((&self.name, ""))
-    }
-}
-
-/// A row without its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Row {
-    /// A user's record.
-    Record(Box<Columns>),
-    /// A request: the number of the ledger entry that answers it.
-    Remembered(u64),
-}
-
-/// The columns of a user's record.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Columns {
-    pub(super) day: Option<i32>,
-    pub(super) free_today: u32,
-    pub(super) paid_today: u32,
-    pub(super) draws: u64,
-    pub(super) bonus_used: u64,
-    pub(super) wins: u64,
-    pub(super) bonus: Option<Box<str>>,
-    pub(super) more: Option<Box<str>>,
-}
-
-impl Columns {
-    /// Reads them from here on.
-    pub(super) fn read(row: &DbRow<'_>, from: usize) -> rusqlite::Result<Self> {
-        Ok(Self {
-            day: row.get(from)?,
-            free_today: row.get(from + 1)?,
-            paid_today: row.get(from + 2)?,
-            draws: row.get(from + 3)?,
-            bonus_used: row.get(from + 4)?,
-            wins: row.get(from + 5)?,
-            bonus: row.get(from + 6)?,
-            more: row.get(from + 7)?,
-        })
-    }
-}
 
 type Rows = BTreeMap<Key, Row>;
 
@@ -114,7 +57,8 @@ type Rows = BTreeMap<Key, Row>;
 pub(super) struct Waiting(Arc<RwLock<Rows>>);
 
 impl Waiting {
-    /// A row that waits. If there is none, it is as the table has it from now on.
+    /// A row that waits. If there is none, it is as the table has it from now on. What waits of a
+    /// request may be forgotten: see [`answering`](super::rows::answering).
     pub(super) fn get(&self, key: &Key) -> Option<Row> {
         self.read(|rows| rows.get(key).cloned())
     }
@@ -134,7 +78,7 @@ pub(super) struct Changed {
     waiting: Waiting,
     /// The changes of the batch.
     staged: Rows,
-    /// Rows that the batch has written to the table.
+    /// Rows that the batch has written to the table, or deleted from it.
     written: Vec<Key>,
     /// How far the work is: as of the last commit, and as the batch leaves it.
     committed: Progress,
@@ -201,6 +145,16 @@ impl Changed {
         self.staged.insert(key, row);
     }
 
+    /// Forgets a request: in the same transaction, `forgotten` in `meta` must get to its number.
+    pub(super) fn forget(&mut self, key: Key, sequence: u64) {
+        // A later one that waits takes the place of what the table has. If the same one waits, the
+        // table may have it nevertheless, after a commit that seemed to fail.
+        let is_later = |row: Row| matches!(row, Row::Remembered(other) if other > sequence);
+        if !self.get(&key).is_some_and(is_later) {
+            self.put(key, Row::Remembered(sequence));
+        }
+    }
+
     /// At a tick: writes some rows although few wait.
     pub(super) fn ask(&mut self) {
         self.asked = CHUNK_AT_TICK;
@@ -213,6 +167,7 @@ impl Changed {
         if changes == 0 && (self.asked == 0 || is_empty) {
             return Ok(());
         }
+        let logged = self.progress.last;
         self.write_log(db)?;
         let pages: usize = db
             .prepare_cached("PRAGMA page_count")?
@@ -220,12 +175,17 @@ impl Changed {
         let bound = pages.saturating_sub(PAGES_LEFT_OUT) * WAITING_PER_PAGE;
         let bound = bound.clamp(WAITING_MIN, WAITING_MAX);
         let excess = (self.waiting.read(Rows::len) + changes).saturating_sub(bound);
-        let chunk = 2 * changes + CHUNK;
-        let rows = excess.min(chunk).max(self.asked);
+        let chunk = (2 * changes).max(CHUNK_MIN);
+        let due = if excess < CHUNK_MIN { 0 } else { excess };
+        let rows = due.min(chunk).max(self.asked);
         if rows > 0 {
             self.write_rows(db, rows)?;
         }
-        self.trim_log(db, chunk.max(self.asked))
+        let lot = |no: i64| no / CHUNK_MIN as i64;
+        if self.asked > 0 || lot(self.progress.last) > lot(logged) {
+            self.trim_log(db, (2 * chunk).max(self.asked * TRIMMED_PER_ASKED))?;
+        }
+        Ok(())
     }
 
     /// After a commit: readers see the changes, and what is in the table leaves memory.
@@ -421,49 +381,6 @@ impl Changed {
         }
         Ok(())
     }
-}
-
-/// The number of the entry up to which requests are forgotten.
-pub(super) fn forgotten(db: &Connection) -> rusqlite::Result<u64> {
-    let sql =
-        "SELECT COALESCE((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'forgotten'), 0)";
-    db.prepare_cached(sql)?.query_row([], |row| row.get(0))
-}
-
-/// Writes a row to the table, unless it is a request that is forgotten.
-fn write_row(db: &Connection, key: &Key, row: &Row, forgotten: u64) -> rusqlite::Result<()> {
-    let (user, request) = key.parts();
-    match row {
-        Row::Remembered(sequence) if *sequence <= forgotten => {}
-        Row::Remembered(sequence) => {
-            db.prepare_cached(
-                "INSERT OR REPLACE INTO users (campaign, user, request, sequence)
-                 VALUES (?1, ?2, ?3, ?4)",
-            )?
-            .execute(params![key.campaign, user, request, sequence])?;
-        }
-        Row::Record(record) => {
-            db.prepare_cached(
-                "INSERT OR REPLACE INTO users
-                 (campaign, user, request, day, free_today, paid_today, draws, bonus_used, wins,
-                  bonus, more)
-                 VALUES (?1, ?2, '', ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-            )?
-            .execute(params![
-                key.campaign,
-                user,
-                record.day,
-                record.free_today,
-                record.paid_today,
-                record.draws,
-                record.bonus_used,
-                record.wins,
-                record.bonus,
-                record.more
-            ])?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::store::sqlite::open::prepare_schema;
+use crate::store::sqlite::{open::prepare_schema, rows::answering};
 
 /// What a store does at random: the finaliser of SplitMix64.
 struct Dice(u64);
@@ -19,6 +19,10 @@ struct World {
     changed: Changed,
     waiting: Waiting,
     expected: Rows,
+    /// The requests of all draws that count, in their order.
+    ledger: Vec<(u64, Key)>,
+    /// Those of the open transaction.
+    drawn: Vec<(u64, Key)>,
     sequence: u64,
     forgotten: u64,
     campaign: i64,
@@ -34,6 +38,8 @@ impl World {
             waiting,
             db,
             expected: Rows::new(),
+            ledger: Vec::new(),
+            drawn: Vec::new(),
             sequence: 0,
             forgotten: 0,
             campaign: 1,
@@ -49,6 +55,7 @@ impl World {
     fn stage(&mut self, dice: &mut Dice, draws: u64) -> Rows {
         self.db.execute_batch("BEGIN IMMEDIATE").unwrap();
         let mut expected = self.expected.clone();
+        self.drawn.clear();
         for _ in 0..draws {
             self.sequence += 1;
             let campaign = self.campaign + dice.below(2) as i64;
@@ -66,6 +73,9 @@ impl World {
                 .into_iter()
                 .chain((dice.below(8) > 0).then_some(request));
             for (key, row) in rows {
+                if let Row::Remembered(sequence) = row {
+                    self.drawn.push((sequence, key.clone()));
+                }
                 self.changed.put(key.clone(), row.clone());
                 assert_eq!(self.changed.get(&key).as_ref(), Some(&row));
                 expected.insert(key, row);
@@ -87,23 +97,36 @@ impl World {
                 self.db.execute_batch("COMMIT").unwrap();
                 self.changed.undo();
                 self.changed.catch_up(&self.db).unwrap();
-                self.expected = expected;
+                self.count_draws(expected);
             }
-            _ => {
-                self.db.execute_batch("COMMIT").unwrap();
-                self.changed.publish();
-                self.expected = expected;
-            }
+            _ => self.commit(expected),
         }
     }
 
-    fn forget(&mut self, upto: u64) {
+    fn commit(&mut self, expected: Rows) {
+        self.db.execute_batch("COMMIT").unwrap();
+        self.changed.publish();
+        self.count_draws(expected);
+    }
+
+    fn count_draws(&mut self, expected: Rows) {
+        self.expected = expected;
+        self.ledger.append(&mut self.drawn);
+    }
+
+    fn forget(&mut self, upto: u64, asks: bool) {
         self.db.execute_batch("BEGIN IMMEDIATE").unwrap();
         let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('forgotten', ?1)";
         self.db.execute(sql, [upto.to_string()]).unwrap();
-        let sql = "DELETE FROM users WHERE sequence > ?1 AND sequence <= ?2";
-        self.db.execute(sql, [self.forgotten, upto]).unwrap();
-        self.changed.ask();
+        let later = self
+            .ledger
+            .split_off(self.ledger.partition_point(|draw| draw.0 <= upto));
+        for (sequence, request) in mem::replace(&mut self.ledger, later) {
+            self.changed.forget(request, sequence);
+        }
+        if asks {
+            self.changed.ask();
+        }
         self.changed.flush(&self.db).unwrap();
         self.db.execute_batch("COMMIT").unwrap();
         self.changed.publish();
@@ -115,7 +138,7 @@ impl World {
     /// Ticks at which nothing is forgotten.
     fn rest(&mut self, ticks: u64) {
         for _ in 0..ticks {
-            self.forget(self.forgotten);
+            self.forget(self.forgotten, true);
         }
     }
 
@@ -154,24 +177,40 @@ impl World {
         row.optional().unwrap()
     }
 
-    /// Every row is what it must be, for the writer and for readers.
+    /// What a row is, wherever it is; none if it is a request that is forgotten.
+    fn find(&self, key: &Key) -> Option<Row> {
+        let waiting = self.waiting.get(key);
+        match key.parts() {
+            (_, "") => waiting.or_else(|| self.in_table(key)),
+            _ => answering(&self.db, waiting, key)
+                .unwrap()
+                .map(Row::Remembered),
+        }
+    }
+
+    /// Every row is what it must be, for the writer and for readers, and nothing else is found.
     fn check(&self) {
         for (key, row) in &self.expected {
-            let found = self.waiting.get(key).or_else(|| self.in_table(key));
-            assert_eq!(found.as_ref(), Some(row), "{key:?}");
+            assert_eq!(self.find(key).as_ref(), Some(row), "{key:?}");
             assert_eq!(self.waiting.get(key), self.changed.get(key));
         }
-        // What is not expected is forgotten.
-        let stale = self.waiting.read(|rows| {
-            let rows = rows
-                .iter()
-                .filter(|(key, _)| !self.expected.contains_key(key));
-            rows.map(|(_, row)| row.clone()).collect::<Vec<_>>()
-        });
-        for row in stale {
-            let is_forgotten = matches!(row, Row::Remembered(entry) if entry <= self.forgotten);
-            assert!(is_forgotten, "{row:?}");
+        let waiting = self
+            .waiting
+            .read(|rows| rows.keys().cloned().collect::<Vec<_>>());
+        for key in waiting.into_iter().chain(self.keys()) {
+            assert_eq!(self.find(&key).as_ref(), self.expected.get(&key), "{key:?}");
         }
+    }
+
+    /// The keys of the table.
+    fn keys(&self) -> Vec<Key> {
+        let sql = "SELECT campaign, user, request FROM users";
+        let mut statement = self.db.prepare_cached(sql).unwrap();
+        let keys = statement.query_map([], |row| {
+            let (user, request): (String, String) = (row.get(1)?, row.get(2)?);
+            Ok(Key::new(row.get(0)?, &user, &request))
+        });
+        keys.unwrap().collect::<Result<_, _>>().unwrap()
     }
 }
 
@@ -184,7 +223,8 @@ fn users_are_as_they_were_changed_last_through_rollbacks_and_restarts() {
                 0 => world.reopen(),
                 1 => {
                     let span = world.sequence - world.forgotten;
-                    world.forget(world.forgotten + dice.below(span + 1));
+                    let upto = world.forgotten + dice.below(span + 1);
+                    world.forget(upto, dice.below(2) == 0);
                 }
                 2 if dice.below(3) == 0 => world.remove_campaign(),
                 3 if dice.below(3) == 0 => {
@@ -214,6 +254,29 @@ fn users_are_as_they_were_changed_last_through_rollbacks_and_restarts() {
     }
 }
 
+/// Then the table has rows of which the memory of this process says that they wait.
+#[test]
+fn what_is_forgotten_after_a_commit_that_seemed_to_fail_leaves_the_table() {
+    let (mut world, mut dice) = (World::new(), Dice(5));
+    let expected = world.stage(&mut dice, 40);
+    world.changed.ask(); // a round begins
+    world.changed.flush(&world.db).unwrap();
+    world.commit(expected);
+    let expected = world.stage(&mut dice, 1);
+    world.changed.asked = 20; // about half of the rows
+    world.changed.flush(&world.db).unwrap();
+    world.db.execute_batch("COMMIT").unwrap();
+    world.changed.undo();
+    world.changed.catch_up(&world.db).unwrap();
+    world.count_draws(expected);
+    world.forget(world.sequence, false);
+    world.reopen();
+    world.rest(10);
+    world.check();
+    let sql = "SELECT COUNT(*) FROM users WHERE request <> ''";
+    assert_eq!(world.count(sql, []), 0);
+}
+
 #[test]
 fn a_log_that_grows_on_is_trimmed_and_few_rows_wait() {
     let (mut world, mut dice) = (World::new(), Dice(7));
@@ -221,9 +284,7 @@ fn a_log_that_grows_on_is_trimmed_and_few_rows_wait() {
     for _ in 0..300 {
         let expected = world.stage(&mut dice, 20);
         world.changed.flush(&world.db).unwrap();
-        world.db.execute_batch("COMMIT").unwrap();
-        world.changed.publish();
-        world.expected = expected;
+        world.commit(expected);
         let log = world.count("SELECT COUNT(*) FROM changed_users WHERE no > 0", []);
         longest = longest.max((log, world.waiting.read(Rows::len)));
     }
@@ -236,9 +297,7 @@ fn a_damaged_table_fails_the_batch_once_and_its_rows_stay_in_the_log() {
     let (mut world, mut dice) = (World::new(), Dice(3));
     let expected = world.stage(&mut dice, 10);
     world.changed.flush(&world.db).unwrap();
-    world.db.execute_batch("COMMIT").unwrap();
-    world.changed.publish();
-    world.expected = expected;
+    world.commit(expected);
     let rows = world.waiting.read(Rows::len);
     // As a damaged page would, each row fails.
     let key = world.waiting.read(|rows| rows.keys().next().cloned());

@@ -6,11 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
 use super::{
-    changed::{Key, Waiting},
-    faults::unavailable,
-    open::KnownCampaign,
-    read,
-    readers::Readers,
+    changed::Waiting, faults::unavailable, open::KnownCampaign, read, readers::Readers, rows::Key,
 };
 use crate::{
     metrics::SHED,

@@ -32,6 +32,7 @@ mod forget;
 mod inbox;
 mod job;
 mod jumps;
+mod kept;
 mod limit_checks;
 mod load;
 pub mod lookup;
@@ -43,6 +44,7 @@ mod read;
 mod readers;
 mod removal;
 mod reserve;
+mod rows;
 mod save;
 mod settling;
 mod state;
@@ -60,7 +62,7 @@ pub use open_error::OpenError;
 pub use tables::LedgerTables;
 
 use self::{
-    changed::{Key, Waiting},
+    changed::Waiting,
     commands::{IndexCommand, SweepCommand},
     faults::stopped,
     forget::ForgetCommand,
@@ -71,6 +73,7 @@ use self::{
     probe::{Committed, ProbeCommand},
     readers::Readers,
     reserve::Reserve,
+    rows::Key,
     step::{Bound, Core, Published},
     wal::Wal,
     writer::Writer,

@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, sync::Arc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
-    changed::Row,
     columns::{definition, entry_columns, ledger_id, moment, read_entry, scalar},
     draw::deck_stop,
     load::load,
     removal::not_found,
+    rows::{Key, Row},
     state::CampaignState,
     units::Queue,
     users::{find_block, list_blocks, load_user, remembered},
@@ -103,7 +103,7 @@ pub(super) fn find_draw(
     oldest: Moment,
 ) -> Result<DrawAnswer> {
     let no = campaign_no(db, id)?;
-    let found = remembered(db, waiting, no, name, oldest);
+    let found = remembered(db, waiting, &Key::request(no, name), oldest);
     let found = found.map_err(|error| error.with_executed(Executed::No))?;
     let entry = found.ok_or(Refusal::DrawNotFound)?;
     let Body::Draw(draw) = entry.body else {

@@ -1,6 +1,6 @@
 -- What version 17 of the schema adds: the log of changed rows of `users`, in order of commit, of
--- those that may not be in that table yet (see src/store/sqlite/changed.rs). Version 16 would not
--- look here.
+-- those that may not be in that table yet (see src/store/sqlite/changed.rs). Of a request that is
+-- forgotten, the row is to be deleted from that table. Version 16 would not look here.
 
 CREATE TABLE changed_users (
     no INTEGER PRIMARY KEY,

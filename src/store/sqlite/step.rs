@@ -2,7 +2,6 @@
 //! memory between steps.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -15,6 +14,7 @@ use super::{
     columns::{fork_mark, ledger_id, moment, to_json},
     envelopes::Envelopes,
     jumps::Jumps,
+    kept::Kept,
     open::{Campaigns, KnownCampaign},
     removal::not_found,
     state::CampaignState,
@@ -42,7 +42,8 @@ pub(super) struct Core {
     pub(super) request_memory: Duration,
     /// The store is on a test clock.
     pub(super) test_clock: bool,
-    pub(super) campaigns: HashMap<CampaignId, CampaignState>,
+    /// All that were used: to read one takes long.
+    pub(super) campaigns: Kept<CampaignId, CampaignState>,
     pub(super) envelopes: Envelopes,
     /// Changed users that are not in their table yet.
     pub(super) users: Changed,
@@ -59,6 +60,8 @@ pub(super) struct Core {
     pub(super) settled: Option<SettledEntry>,
     /// Of the entries before this number, none can be removed now.
     pub(super) trimmed: u64,
+    /// The last entry when a step last forgot requests.
+    pub(super) forgot_at: u64,
     pub(super) bound: Bound,
     changed: Vec<CampaignId>,
     /// The ledger's end could not be read after a rollback.
@@ -80,7 +83,7 @@ impl Core {
         Ok(Self {
             request_memory,
             test_clock,
-            campaigns: HashMap::new(),
+            campaigns: Kept::default(),
             envelopes: Envelopes::default(),
             users: Changed::load(db, waiting)?,
             sequence,
@@ -92,6 +95,7 @@ impl Core {
             published,
             settled: settled_entry(db)?,
             trimmed: 0,
+            forgot_at: sequence,
             bound,
             changed: Vec::new(),
             is_lost: false,
@@ -124,15 +128,19 @@ impl Core {
         Ok(())
     }
 
-    /// At the end of a batch: writes how many entries envelopes have, and the users.
-    pub(super) fn flush(&mut self, db: &Connection) -> rusqlite::Result<()> {
+    /// At the end of a batch: writes what its steps have changed in memory.
+    pub(super) fn flush(&mut self, db: &Connection) -> Result<()> {
+        for state in self.campaigns.new_values() {
+            state.flush(db)?;
+        }
+        self.envelopes.flush(db)?;
         if self.entries != self.written_entries {
             let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('entries', ?1)";
             db.prepare_cached(sql)?
                 .execute([self.entries.to_string()])?;
             self.written_entries = self.entries;
         }
-        self.users.flush(db)
+        Ok(self.users.flush(db)?)
     }
 
     /// After a commit: readers see what was changed.
@@ -210,7 +218,7 @@ impl Step<'_> {
     /// Takes a campaign's state out of the core, if there is such a campaign; [`Self::put`] brings
     /// it back. A step that fails with a fault need not: the rollback forgets all states.
     pub(super) fn find(&mut self, id: &CampaignId) -> Result<Option<CampaignState>> {
-        match self.core.campaigns.remove(id) {
+        match self.core.campaigns.take(id) {
             Some(state) => Ok(Some(state)),
             None => CampaignState::load(self.db, id),
         }
@@ -218,9 +226,8 @@ impl Step<'_> {
 
     /// Brings a campaign's state back.
     pub(super) fn put(&mut self, state: CampaignState) {
-        self.core
-            .campaigns
-            .insert(state.view.campaign.id.clone(), state);
+        let id = state.view.campaign.id.clone();
+        self.core.campaigns.put(id, state);
     }
 
     /// Runs `work` on a campaign's state.

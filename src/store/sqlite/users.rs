@@ -4,8 +4,8 @@ use rusqlite::{Connection, OptionalExtension, Row as DbRow, params};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    changed::{Columns, Key, Row, forgotten},
     columns::{entry, from_json, to_json},
+    rows::{Columns, Key, Row, answering},
     state::CampaignState,
     step::Step,
 };
@@ -52,9 +52,10 @@ impl Step<'_> {
         campaign: i64,
         name: (&UserId, &RequestId),
     ) -> Result<Option<Entry>> {
-        let waiting = self.core.users.get(&Key::request(campaign, name));
+        let key = Key::request(campaign, name);
+        let waiting = self.core.users.get(&key);
         let oldest = self.now - self.core.request_memory;
-        remembered(self.db, waiting, campaign, name, oldest)
+        remembered(self.db, waiting, &key, oldest)
     }
 
     /// Remembers the entry that answers a request.
@@ -86,32 +87,15 @@ impl Step<'_> {
 pub(super) fn remembered(
     db: &Connection,
     waiting: Option<Row>,
-    campaign: i64,
-    (user, request): (&UserId, &RequestId),
+    key: &Key,
     oldest: Moment,
 ) -> Result<Option<Entry>> {
-    let sequence = match waiting {
-        Some(Row::Remembered(sequence)) => Some(sequence),
-        Some(Row::Record(_)) => None, // no request id is empty
-        None => db
-            .prepare_cached(
-                "SELECT sequence FROM users WHERE campaign = ?1 AND user = ?2 AND request = ?3",
-            )?
-            .query_row(params![campaign, user.as_str(), request.as_str()], |row| {
-                row.get::<_, u64>(0)
-            })
-            .optional()?,
-    };
-    let Some(sequence) = sequence else {
+    let Some(sequence) = answering(db, waiting, key)? else {
         return Ok(None);
     };
     // From here on it is known that the draw was made, whatever hides its answer.
     let found = entry(db, sequence).map_err(StoreError::after_write)?;
     let Some(found) = found else {
-        // What waits may be forgotten, and its entry given up.
-        if sequence <= forgotten(db)? {
-            return Ok(None);
-        }
         let text = format!("ledger entry {sequence} is missing");
         return Err(StoreError::corrupt_after(text));
     };

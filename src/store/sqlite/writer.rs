@@ -174,10 +174,6 @@ impl Writer {
                 return Err(StoreError::Unavailable { executed, detail }.into());
             }
         }
-        for state in self.core.campaigns.values_mut() {
-            state.flush(&self.db)?;
-        }
-        self.core.envelopes.flush(&self.db)?;
         self.core.flush(&self.db)?;
         let worked = begun.elapsed();
         STORE.script_s.observe(worked.as_secs_f64());

@@ -13,6 +13,7 @@ promises![
     a_request_is_remembered_though_nobody_forgets_for_days,
     forgetting_comes_to_an_end_while_the_clock_stands,
     forgetting_passes_through_campaigns_whose_ids_are_letters,
+    an_id_that_is_used_again_is_remembered_anew,
 ];
 
 const YAML: &str = "
@@ -110,18 +111,46 @@ async fn forgetting_passes_through_campaigns_whose_ids_are_letters(world: &mut W
     }
 }
 
+/// The store may forget the first draw long after the second one has taken its place.
+async fn an_id_that_is_used_again_is_remembered_anew(world: &mut World) {
+    world.begin(YAML).await;
+    let command = draw("u").named("twice");
+    let first = world.draw(command.clone()).await;
+    world.pass(MEMORY + MICROSECOND).await;
+    let second = world.draw(command.clone()).await;
+    assert!(!second.replayed && second.ledger > first.ledger);
+    for n in 0..300 {
+        world.draw(draw(&format!("user-{n}")).named("once")).await;
+    }
+    assert_remembered(world, &command, &second).await;
+    let mut has_more = true;
+    while has_more {
+        has_more = world.store().forget().await.unwrap();
+        assert_remembered(world, &command, &second).await;
+    }
+    for _ in 0..3 {
+        world.tick().await;
+        assert_remembered(world, &command, &second).await;
+    }
+    assert_remembered_exactly(world, &command, &second).await;
+}
+
+async fn assert_remembered(world: &World, command: &DrawCommand, first: &DrawAnswer) {
+    let again = world.draw(command.clone()).await;
+    assert!(again.replayed);
+    assert_eq!(again.entry, first.entry);
+    let (id, user, request) = (&command.campaign, &command.user, &command.request);
+    let found = world.store().find_draw(id, user, request).await.unwrap();
+    assert_eq!((found.ledger, found.at), (first.ledger, first.at));
+    assert_eq!(found.entry.results, first.entry.results);
+}
+
 /// The draw is replayed until its time is over, and right after that it is a new draw. The clock
 /// stays at that moment.
 async fn assert_remembered_exactly(world: &World, command: &DrawCommand, first: &DrawAnswer) {
     for moment in [first.at + MEMORY - MICROSECOND, first.at + MEMORY] {
         world.set_time(moment.max(world.time())).await;
-        let again = world.draw(command.clone()).await;
-        assert!(again.replayed, "{moment}");
-        assert_eq!(again.entry, first.entry);
-        let (id, user, request) = (&command.campaign, &command.user, &command.request);
-        let found = world.store().find_draw(id, user, request).await.unwrap();
-        assert_eq!((found.ledger, found.at), (first.ledger, first.at));
-        assert_eq!(found.entry.results, first.entry.results);
+        assert_remembered(world, command, first).await;
         world.tick().await;
     }
     world.set_time(first.at + MEMORY + MICROSECOND).await;

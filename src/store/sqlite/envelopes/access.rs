@@ -17,7 +17,7 @@ impl Step<'_> {
     /// Takes an envelope out of the core, if there is such a one; [`Self::put_envelope`] brings it
     /// back. A step that fails with a fault need not: the rollback forgets all.
     pub(super) fn find_envelope(&mut self, id: &EnvelopeId) -> Result<Option<EnvelopeRow>> {
-        match self.core.envelopes.rows.remove(id) {
+        match self.core.envelopes.rows.take(id) {
             Some(row) => Ok(Some(row)),
             None => load(self.db, id),
         }
@@ -26,7 +26,7 @@ impl Step<'_> {
     /// Brings an envelope back.
     pub(super) fn put_envelope(&mut self, row: EnvelopeRow) {
         let id = row.state.record.envelope.id.clone();
-        self.core.envelopes.rows.insert(id, row);
+        self.core.envelopes.rows.put(id, row);
     }
 
     /// Runs `work` on an envelope that is not being removed.

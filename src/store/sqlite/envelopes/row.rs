@@ -1,6 +1,5 @@
 //! An envelope's row, and those that the writer keeps in memory between steps.
 
-use hashlink::LruCache;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sha2::{Digest as _, Sha256};
 
@@ -11,27 +10,18 @@ use crate::{
         EnvelopeView, Result,
         envelope::GrabCounts,
         rules::envelope::{EnvelopeChanges, EnvelopeState, Removal},
-        sqlite::columns::{from_json, ledger_id},
+        sqlite::{
+            columns::{from_json, ledger_id},
+            kept::Kept,
+        },
     },
 };
 
-/// The most envelopes kept in memory between batches.
-const KEPT_MAX: usize = 4096;
-
-/// What the writer keeps of envelopes. All of it can be read back from the database at any time.
+/// What the writer keeps of envelopes.
+#[derive(Default)]
 pub(in crate::store::sqlite) struct Envelopes {
-    /// Without a bound while a batch is made: none that it has changed may be dropped.
-    pub(super) rows: LruCache<EnvelopeId, EnvelopeRow>,
+    pub(super) rows: Kept<EnvelopeId, EnvelopeRow>,
     pub(super) sums: Sums,
-}
-
-impl Default for Envelopes {
-    fn default() -> Self {
-        Self {
-            rows: LruCache::new_unbounded(),
-            sums: Sums::default(),
-        }
-    }
 }
 
 /// An envelope as the writer has it.
@@ -54,18 +44,15 @@ impl Envelopes {
 
     /// Before a commit: writes what grabs have changed.
     pub(in crate::store::sqlite) fn flush(&mut self, db: &Connection) -> Result<()> {
-        let rows = self.rows.iter_mut().map(|(_, row)| row);
-        for row in rows.filter(|row| row.is_changed) {
+        for row in self.rows.new_values().filter(|row| row.is_changed) {
             row.save_counts(db)?;
         }
         self.sums.flush(db)
     }
 
-    /// After a commit: what was not used for the longest time is dropped, so memory stays bounded.
+    /// After a commit: memory stays bounded.
     pub(in crate::store::sqlite) fn tidy(&mut self) {
-        while self.rows.len() > KEPT_MAX {
-            self.rows.remove_lru();
-        }
+        self.rows.tidy();
     }
 }
 
