@@ -1,61 +1,132 @@
-//! Dealing decks, chunk by chunk, when a draw needs cards or soon will.
+//! Dealing decks, chunk by chunk, when draws need cards or soon will.
 
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep};
 use tracing::warn;
 
-use super::Injector;
+use super::{Injector, turns::Following};
 use crate::{
     chance,
     model::{CampaignId, Deck, PoolKind, PoolNo, deck::CardCount},
     store::{
         CampaignView, DealCommand, Result, Step, StoreError,
-        fill::{CHUNK_CARDS_MAX, DeckFilling, DeckStop, PoolFilling},
+        fill::{
+            CHUNK_CARDS_MAX, Chunk, DEAL_CARDS_MAX, DEAL_CHUNKS_MAX, DeckFilling, DeckStop,
+            PoolFilling,
+        },
     },
 };
 
 /// Cards that wait after a deck was dealt ahead: more than those from which on that is asked for.
-const AHEAD_CARDS: u64 = 600;
-/// Chunks dealt ahead at once: of a small deck each is a whole round.
-const DEALS_AHEAD_MAX: usize = 4;
-/// How often a chunk may be dealt for one draw: a deck of a single card is dealt for each of them.
-const DEALS_MAX: usize = 10_000;
+pub(super) const AHEAD_CARDS: u64 = 600;
+/// What draws take in this time is dealt ahead while they take more than is asked for anyway.
+const AHEAD: Duration = Duration::from_millis(100);
+/// The most cards that are dealt ahead.
+const AHEAD_CARDS_MAX: u64 = 10_000;
+/// How long draws are watched to see how many cards they take.
+const WATCHED: Duration = Duration::from_millis(20);
+/// The most steps in which a deck is dealt ahead.
+const STEPS_AHEAD_MAX: usize = 4;
+/// The most steps that deal for draws that wait: a deck of a single card is dealt for each of them.
+const STEPS_MAX: usize = 10_000;
 
 impl Injector {
-    /// Deals until `cards` wait in the deck, or it gives no more.
-    pub(super) async fn deal_for_draw(
+    /// Deals until `cards` wait in the deck, or it gives no more. `cards` gets the number of steps
+    /// done so far.
+    pub(super) async fn deal_for_draws(
         &self,
         id: &CampaignId,
         pool: PoolNo,
-        cards: u64,
+        cards: impl Fn(usize) -> u64,
     ) -> Result<()> {
-        self.deal_until(id, pool, cards, DEALS_MAX).await
+        self.deal_until(id, pool, cards, STEPS_MAX).await.map(drop)
     }
 
-    /// Deals what the next draws will need.
-    pub(super) async fn deal_next_draws(&self, id: &CampaignId, pool: PoolNo) -> Result<()> {
-        self.deal_until(id, pool, AHEAD_CARDS, DEALS_AHEAD_MAX)
-            .await
+    /// Beside the draws, deals until `cards` wait. One who follows the draws goes on for as long as
+    /// they take cards fast: deals what they take in [`AHEAD`].
+    pub(super) fn deal_ahead(
+        self: &Arc<Self>,
+        id: &CampaignId,
+        pool: PoolNo,
+        cards: u64,
+        following: Option<Following>,
+    ) {
+        let (injector, id) = (Arc::clone(self), id.clone());
+        tokio::spawn(async move {
+            let turn = injector.turn(&id, pool);
+            let mut cards = cards;
+            loop {
+                let dealt = {
+                    let _turn = turn.lock.lock().await;
+                    let dealt = injector
+                        .deal_until(&id, pool, |_| cards, STEPS_AHEAD_MAX)
+                        .await;
+                    turn.filled();
+                    dealt
+                };
+                // A failure shows in the draw that will need the cards.
+                let Ok(available) = dealt else { return };
+                if following.is_none() {
+                    return;
+                }
+                let Ok(taken) = injector.cards_taken(&id, pool, available).await else {
+                    return;
+                };
+                if taken < AHEAD_CARDS {
+                    return;
+                }
+                cards = taken.min(AHEAD_CARDS_MAX);
+            }
+        });
     }
 
+    /// About how many cards draws take in [`AHEAD`], if so many were available just now. Cards that
+    /// others deal meanwhile make it less.
+    async fn cards_taken(&self, id: &CampaignId, pool: PoolNo, available: u64) -> Result<u64> {
+        let begin = Instant::now();
+        sleep(WATCHED).await;
+        let (_, deck) = self.deck_filling(id, pool).await?;
+        let taken = available.saturating_sub(deck.available) as f64;
+        let share = AHEAD.as_secs_f64() / begin.elapsed().as_secs_f64();
+        Ok((taken * share) as u64)
+    }
+
+    /// Deals in this number of steps at most. Returns the cards that wait.
     async fn deal_until(
         &self,
         id: &CampaignId,
         pool: PoolNo,
-        cards: u64,
-        deals_max: usize,
-    ) -> Result<()> {
+        cards: impl Fn(usize) -> u64,
+        steps_max: usize,
+    ) -> Result<u64> {
         let mut step = Step::Stale;
-        for deals in 0..=deals_max {
+        let mut steps = 0;
+        loop {
             let (view, deck) = self.deck_filling(id, pool).await?;
             if step == Step::Done {
                 warn_of_stop(&view, pool, &deck);
             }
+            let cards = cards(steps);
             let is_done = deck.available >= cards || deck.stopped.is_some();
-            if is_done || deals == deals_max || view.has_ended(self.store.clock_hint()) {
-                return Ok(());
+            if is_done || steps == steps_max || view.has_ended(self.store.clock_hint()) {
+                return Ok(deck.available);
             }
-            step = self.deal_next(&view, pool, &deck).await?;
+            let chunks = self.next_chunks(&view, pool, &deck, cards - deck.available);
+            if chunks.is_empty() {
+                return Ok(deck.available);
+            }
+            let command = DealCommand {
+                campaign: view.campaign.id.clone(),
+                pool,
+                expected: (deck.round, deck.chunk),
+                fork: deck.fork,
+                chunks,
+            };
+            // Someone else may be faster: then nothing happens.
+            step = self.store.deal(command).await?;
+            steps += 1;
         }
-        Ok(())
     }
 
     async fn deck_filling(
@@ -71,55 +142,53 @@ impl Injector {
         }
     }
 
-    /// Deals the next chunk of the round, or the first of the next round. Someone else may be
-    /// faster: then nothing happens.
-    async fn deal_next(
+    /// The next chunks of the round and of those after it, which have `cards` cards or more, as far
+    /// as a step may deal them and the deck goes on.
+    fn next_chunks(
         &self,
         view: &CampaignView,
         pool: PoolNo,
         deck: &DeckFilling,
-    ) -> Result<Step> {
+        cards: u64,
+    ) -> Vec<Chunk> {
         let definition = view.campaign.pool(pool);
         let PoolKind::Deck(composition) = &definition.kind else {
-            return Ok(Step::Stale);
+            return Vec::new();
         };
-        let is_new_round = deck.remaining.is_empty();
-        let round = if is_new_round {
-            deck.round + 1
-        } else {
-            deck.round
-        };
-        let chunk = if is_new_round { 0 } else { deck.chunk };
-        let whole = round_cards(view, composition, round);
-        let before = if is_new_round {
-            &whole
-        } else {
-            &deck.remaining
-        };
-        let cards = chance::deal(
-            &self.seed(view).of_fork(deck.fork),
-            &definition.id,
-            round,
-            chunk,
-            before,
-            CHUNK_CARDS_MAX,
-        );
-        if cards.is_empty() {
-            return Ok(Step::Stale);
+        let seed = self.seed(view).of_fork(deck.fork);
+        let (mut round, mut chunk) = (deck.round, deck.chunk);
+        let mut whole = round_cards(view, composition, round);
+        let mut before = deck.remaining.clone();
+        let (mut chunks, mut dealt) = (Vec::new(), 0);
+        while chunks.len() < DEAL_CHUNKS_MAX && (dealt as u64) < cards {
+            if before.is_empty() {
+                (round, chunk) = (round + 1, 0);
+                whole = round_cards(view, composition, round);
+                before.clone_from(&whole);
+            }
+            let cards = chance::deal(
+                &seed,
+                &definition.id,
+                round,
+                chunk,
+                &before,
+                CHUNK_CARDS_MAX,
+            );
+            dealt += cards.len();
+            if cards.is_empty() || dealt > DEAL_CARDS_MAX {
+                break;
+            }
+            before = chance::take(&before, &cards);
+            chunks.push(Chunk {
+                round,
+                chunk,
+                round_cards: sum(&whole),
+                cards,
+                remaining: before.clone(),
+            });
+            chunk += 1;
         }
-        let remaining = chance::take(before, &cards);
-        let command = DealCommand {
-            campaign: view.campaign.id.clone(),
-            pool,
-            expected: (deck.round, deck.chunk),
-            fork: deck.fork,
-            round,
-            chunk,
-            round_cards: sum(&whole),
-            cards,
-            remaining,
-        };
-        self.store.deal(command).await
+        chunks
     }
 }
 

@@ -5,16 +5,20 @@ use std::sync::Arc;
 
 use super::{
     Injector,
+    decks::AHEAD_CARDS,
     turns::{Following, Waiter},
 };
 use crate::model::{CampaignId, PoolKind, PoolNo};
 use crate::store::{
-    DrawAnswer, DrawCommand, Drawn, Executed, Need, Result, StoreError, fill::PoolFilling,
+    DrawAnswer, DrawCommand, Drawn, Executed, Need, Result, StoreError,
+    fill::{DEAL_CARDS_MAX, PoolFilling},
 };
 
 /// How often a draw may find a pool empty that was filled for it (others draw too) before it is
 /// given up.
 const FILLS_MAX: usize = 1000;
+/// Draws that wait for a deck, from which number on it is dealt ahead.
+const MANY_DRAWS: usize = 16;
 
 impl Injector {
     /// Draws; fills the pools that the draw needs, and draws again, until it is done or refused.
@@ -79,7 +83,10 @@ impl Injector {
         let (_, before) = self.pool_filling(id, pool).await?;
         match &before {
             PoolFilling::Schedule(_) => self.fill_due(id, pool, 1).await?,
-            PoolFilling::Deck(deck) => self.deal_for_draw(id, pool, deck.available + 1).await?,
+            PoolFilling::Deck(deck) => {
+                let cards = deck.available + 1;
+                self.deal_for_draws(id, pool, |_| cards).await?;
+            }
             PoolFilling::Personal => {}
         }
         let (_, after) = self.pool_filling(id, pool).await?;
@@ -98,7 +105,20 @@ impl Injector {
         let filled = if need.cards == 0 {
             self.fill_due(id, need.pool, waiter.all()).await
         } else {
-            self.deal_for_draw(id, need.pool, need.cards).await
+            // At first as if all who wait needed as many, though no more than a step deals. Then
+            // only for this draw: others may take the cards again and again.
+            let of_all = || {
+                let cards = need.cards.saturating_mul(waiter.all() as u64);
+                cards.min(DEAL_CARDS_MAX as u64).max(need.cards)
+            };
+            let cards = |steps| if steps == 0 { of_all() } else { need.cards };
+            let dealt = self.deal_for_draws(id, need.pool, cards).await;
+            if waiter.all() >= MANY_DRAWS
+                && let Some(following) = Following::begin(Arc::clone(&turn))
+            {
+                self.deal_ahead(id, need.pool, of_all(), Some(following));
+            }
+            dealt
         };
         turn.filled();
         filled
@@ -140,24 +160,16 @@ impl Injector {
         })
     }
 
-    /// Beside the draws, deals the next chunks of decks that run low, and fills the hour that has
-    /// begun of schedules of which a draw took what an earlier hour had left.
+    /// Beside the draws, deals decks that run low, and fills the hour that has begun of schedules
+    /// of which a draw took what an earlier hour had left.
     fn go_ahead(self: &Arc<Self>, id: &CampaignId, answer: &DrawAnswer) {
         for &pool in &answer.running_low {
-            if matches!(answer.campaign.pool(pool).kind, PoolKind::Schedule(_)) {
-                if let Some(follower) = self.follow(id, pool) {
-                    tokio::spawn(follower);
-                }
-                continue;
+            if matches!(answer.campaign.pool(pool).kind, PoolKind::Deck(_)) {
+                let following = Following::begin(self.turn(id, pool));
+                self.deal_ahead(id, pool, AHEAD_CARDS, following);
+            } else if let Some(follower) = self.follow(id, pool) {
+                tokio::spawn(follower);
             }
-            let (injector, id) = (Arc::clone(self), id.clone());
-            tokio::spawn(async move {
-                let turn = injector.turn(&id, pool);
-                let _turn = turn.lock.lock().await;
-                // A failure shows in the draw that will need the cards.
-                let _ = injector.deal_next_draws(&id, pool).await;
-                turn.filled();
-            });
         }
     }
 

@@ -26,7 +26,7 @@ pub(super) struct Turn {
     waiting: AtomicUsize,
     /// What is put into a pool at the moment.
     pub(super) releases: InUse,
-    /// The rest of an hour is being filled beside the draws.
+    /// The rest of an hour is being filled beside the draws, or a deck dealt ahead of them.
     is_following: AtomicBool,
 }
 
@@ -69,8 +69,8 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// The one who fills the rest of an hour beside the draws. Dropped in whatever way, it lets the
-/// next one begin.
+/// The one who fills the rest of an hour beside the draws, or deals a deck ahead of them. Dropped
+/// in whatever way, it lets the next one begin.
 pub(super) struct Following(Arc<Turn>);
 
 impl Following {

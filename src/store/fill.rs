@@ -223,6 +223,11 @@ pub const CHUNK_UNITS_MAX: usize = 500;
 /// changes.
 pub const CHUNK_CARDS_MAX: usize = 1000;
 
+/// The most cards that a step deals, so that no step keeps draws waiting for long.
+pub const DEAL_CARDS_MAX: usize = 2 * CHUNK_CARDS_MAX;
+/// The most chunks that a step deals: of a small deck each is a whole round.
+pub const DEAL_CHUNKS_MAX: usize = 16;
+
 /// The reply to a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filled {
@@ -232,7 +237,7 @@ pub enum Filled {
     Closed,
 }
 
-/// Deals the next chunk of a deck.
+/// Deals the next chunks of a deck, each as far as stock has its units.
 #[derive(Clone, Debug)]
 pub struct DealCommand {
     /// The campaign.
@@ -243,7 +248,15 @@ pub struct DealCommand {
     pub expected: (u64, u64),
     /// Fence: fork of [`DeckFilling`], under which the cards were dealt.
     pub fork: u32,
-    /// The round that the cards are of: the expected one or the next.
+    /// One after another. The injector gives at most [`DEAL_CHUNKS_MAX`] with [`DEAL_CARDS_MAX`]
+    /// cards.
+    pub chunks: Vec<Chunk>,
+}
+
+/// A chunk of a deck.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// The round that the cards are of: that of the chunk before or the next.
     pub round: u64,
     /// The chunk of that round.
     pub chunk: u64,

@@ -297,7 +297,7 @@ pub trait Store: EnvelopeStore + SettleStore + RemovalStore + CodeStore + Propos
     /// Puts units of a frozen window into its pool.
     async fn fill(&self, command: FillCommand) -> Result<Filled>;
 
-    /// Deals a chunk of a deck.
+    /// Deals chunks of a deck.
     async fn deal(&self, command: DealCommand) -> Result<Step>;
 
     /// Takes a chunk of units out of pools.

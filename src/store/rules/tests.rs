@@ -9,12 +9,13 @@ use crate::{
     model::{
         Moment, OperatorId, PoolNo, PrizeNo, RequestId,
         convert::{campaign_from_proto, tests::spring_wheel},
+        deck::CardCount,
     },
     store::{
         AdjustCommand, ApplyCommand, Author, DealCommand, FillCommand, Filled, FreezeCommand,
         OperateCommand, Operation, Step, Sweep, Unit,
         entry::{Body, Span},
-        fill::PlannedWindow,
+        fill::{Chunk, PlannedWindow},
     },
 };
 
@@ -289,6 +290,59 @@ fn an_hour_takes_over_no_more_of_missed_ones_than_an_hour_may_have() {
     assert_eq!(schedule.carry.windows, 1);
 }
 
+/// The first 400 cards of a deck, all of one prize.
+fn four_chunks(state: &State) -> DealCommand {
+    let chunk = |chunk: u64| Chunk {
+        round: 1,
+        chunk,
+        round_cards: 10_000,
+        cards: vec![Some(COUPON); 100],
+        remaining: vec![CardCount {
+            prize: Some(COUPON),
+            cards: 9_900 - 100 * chunk,
+        }],
+    };
+    DealCommand {
+        campaign: state.view.campaign.id.clone(),
+        pool: state.view.campaign.pool_no("everyday").unwrap(),
+        expected: (1, 0),
+        fork: 0,
+        chunks: (0..4).map(chunk).collect(),
+    }
+}
+
+#[test]
+fn of_several_chunks_those_are_dealt_of_which_stock_has_all_units() {
+    let mut state = two_hours();
+    let command = four_chunks(&state);
+    let pool = command.pool;
+    state.stock[1].remaining = 270;
+    let entries = state.changes.entries.len();
+    assert_eq!(deal(&mut state, &command), Ok(Step::Done));
+    assert_eq!(state.stock[1].remaining, 70);
+    let deck = state.deck(pool).unwrap().clone();
+    assert_eq!((deck.round, deck.chunk, deck.dealt), (1, 2, 200));
+    assert_eq!(state.deck_lacking(&deck), [(COUPON, 30)].into());
+    let numbers = state.changes.units_in.iter().map(|it| it.unit.number);
+    assert!(numbers.eq(0..200));
+    assert_eq!(state.changes.entries.len(), entries + 2);
+    assert_eq!(deal(&mut state, &command), Ok(Step::Stale));
+}
+
+#[test]
+fn no_chunk_is_dealt_once_all_that_is_left_of_a_deck_is_held() {
+    let mut state = two_hours();
+    let command = four_chunks(&state);
+    let campaign = Arc::make_mut(&mut state.view.campaign);
+    let pool = &mut campaign.pools[usize::from(command.pool.0)];
+    if let crate::model::PoolKind::Deck(deck) = &mut pool.kind {
+        deck.size = 100; // no blanks in later rounds
+    }
+    state.view.paused_prizes = [COUPON].into();
+    assert_eq!(deal(&mut state, &command), Ok(Step::Done));
+    assert_eq!(state.deck(command.pool).unwrap().dealt, 100);
+}
+
 #[test]
 fn one_of_several_deals_stops_a_deck_that_stock_cannot_fill() {
     let mut state = two_hours();
@@ -298,11 +352,13 @@ fn one_of_several_deals_stops_a_deck_that_stock_cannot_fill() {
         pool,
         expected: (1, 0),
         fork: 0,
-        round: 1,
-        chunk: 0,
-        round_cards: 10_000,
-        cards: vec![Some(COUPON); 100],
-        remaining: Vec::new(),
+        chunks: vec![Chunk {
+            round: 1,
+            chunk: 0,
+            round_cards: 10_000,
+            cards: vec![Some(COUPON); 100],
+            remaining: Vec::new(),
+        }],
     };
     let stock = std::mem::replace(&mut state.stock[1].remaining, 70);
     assert_eq!(deal(&mut state, &command), Ok(Step::Done));

@@ -16,7 +16,7 @@ use tombola::{
 use super::injectors::{injected, twelve_hours};
 use crate::support::{
     Answer, Meddler, World, draw, hours, minutes,
-    words::{SPRING, campaign_id},
+    words::{SPRING, all_of, campaign_id},
 };
 
 promises![
@@ -25,6 +25,8 @@ promises![
     a_draw_waits_for_the_first_units_of_missed_hours_and_not_for_all,
     a_draw_of_older_units_at_the_turn_of_an_hour_has_the_new_hour_filled,
     a_draw_that_needs_cards_when_the_end_comes_is_refused_after_one_deal,
+    rounds_of_a_small_deck_are_dealt_together_for_draws_that_wait,
+    draws_that_wait_go_on_though_others_take_the_cards_that_are_dealt_for_them,
 ];
 
 /// An injector that draws while only some of the units are in the pool.
@@ -239,4 +241,115 @@ async fn a_draw_that_needs_cards_when_the_end_comes_is_refused_after_one_deal(wo
     let refused = injector.draw(draw("u")).await.unwrap_err();
     assert_eq!(refused, StoreError::Refused(Refusal::Ended(campaign.end)));
     assert_eq!(deals.load(Ordering::SeqCst), 1);
+}
+
+/// Holds the first deal until this number of draws have been tried.
+struct DealsLate {
+    draws: usize,
+    drawn: Arc<AtomicUsize>,
+    deals: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl Meddler for DealsLate {
+    async fn before_draw(&self) {
+        self.drawn.fetch_add(1, Ordering::SeqCst);
+    }
+
+    async fn before_deal(&self) {
+        if self.deals.fetch_add(1, Ordering::SeqCst) == 0 {
+            while self.drawn.load(Ordering::SeqCst) < self.draws {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+async fn rounds_of_a_small_deck_are_dealt_together_for_draws_that_wait(world: &mut World) {
+    world
+        .begin(
+            "
+            prizes: [{id: coupon, stock: 1000}]
+            pools: [{id: deck, deck: {size: 5, cards: {coupon: 1}, onExhausted: RESHUFFLE}}]
+            ",
+        )
+        .await;
+    let draws = 200;
+    let deals = Arc::new(AtomicUsize::new(0));
+    let injector = world.injector_with(DealsLate {
+        draws,
+        drawn: Arc::default(),
+        deals: deals.clone(),
+    });
+    let one = |i: usize| {
+        let injector = Arc::clone(&injector);
+        async move { injector.draw(draw(&format!("u{i}"))).await }
+    };
+    let answers = all_of(draws, one).await;
+    let wins = answers.into_iter().map(|answer| answer.unwrap().wins());
+    let wins = wins.sum::<usize>();
+    assert_eq!(wins, draws / 5);
+    let deals = deals.load(Ordering::SeqCst);
+    assert!(deals < draws / 5 / 2, "{deals} deals");
+}
+
+/// From the second deal on, others take all cards before each one.
+struct OthersTakeCards {
+    late: DealsLate,
+    world: World,
+}
+
+#[async_trait]
+impl Meddler for OthersTakeCards {
+    async fn before_draw(&self) {
+        self.late.before_draw().await;
+    }
+
+    async fn before_deal(&self) {
+        self.late.before_deal().await;
+        let deals = self.late.deals.load(Ordering::SeqCst);
+        if deals < 2 {
+            return;
+        }
+        let store = self.world.store();
+        for number in 0.. {
+            let other = draw(&format!("other-{deals}-{number}"));
+            if !matches!(store.draw(other.into()).await, Ok(Drawn::Done(_))) {
+                break;
+            }
+        }
+    }
+}
+
+async fn draws_that_wait_go_on_though_others_take_the_cards_that_are_dealt_for_them(
+    world: &mut World,
+) {
+    world
+        .begin(
+            "
+            prizes: [{id: coupon, stock: 100000}]
+            pools: [{id: deck, deck: {size: 1, cards: {coupon: 1}, onExhausted: RESHUFFLE}}]
+            ",
+        )
+        .await;
+    // More than one step deals: it deals one card of each of 16 rounds.
+    let draws = 100;
+    let deals = Arc::new(AtomicUsize::new(0));
+    let injector = world.injector_with(OthersTakeCards {
+        late: DealsLate {
+            draws,
+            drawn: Arc::default(),
+            deals: deals.clone(),
+        },
+        world: world.clone(),
+    });
+    let one = |i: usize| {
+        let injector = Arc::clone(&injector);
+        async move { injector.draw(draw(&format!("u{i}"))).await }
+    };
+    for answer in all_of(draws, one).await {
+        assert_eq!(answer.unwrap().wins(), 1);
+    }
+    let deals = deals.load(Ordering::SeqCst);
+    assert!(deals < draws, "{deals} deals");
 }

@@ -3,7 +3,7 @@
 
 use tombola::{
     model::{PoolNo, PrizeNo},
-    store::{DealCommand, Lifecycle, Operation, Refusal, StoreError, Sweep},
+    store::{DealCommand, Lifecycle, Operation, Refusal, StoreError, Sweep, fill::Chunk},
 };
 
 use crate::support::{DrawWords as _, World, at, campaign, draw, hours};
@@ -112,11 +112,13 @@ async fn a_command_that_contradicts_the_data_fails_alone(world: &mut World) {
         pool: PoolNo(0),
         expected: (1, 0),
         fork: 0,
-        round: 1,
-        chunk: 0,
-        round_cards: 1,
-        cards: vec![Some(PrizeNo(99))],
-        remaining: Vec::new(),
+        chunks: vec![Chunk {
+            round: 1,
+            chunk: 0,
+            round_cards: 1,
+            cards: vec![Some(PrizeNo(99))],
+            remaining: Vec::new(),
+        }],
     };
     let fault = world.store().deal(command).await.unwrap_err();
     assert!(matches!(fault, StoreError::Corrupt { .. }), "{fault}");
