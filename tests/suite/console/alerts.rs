@@ -154,6 +154,12 @@ async fn a_ledger_that_nobody_settles_and_hours_that_nobody_fills_are_alerts() {
         "/campaigns/north-wheel/history",
         "applied a version",
     );
+    // Redis knows that its ledger is settled once what was settled is removed from it.
+    wait_for(
+        &mut browser,
+        "/system",
+        "<dt>Entries not settled</dt><dd>0</dd>",
+    );
     assert!(
         browser
             .get("/alerts")

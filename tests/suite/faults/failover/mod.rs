@@ -55,8 +55,9 @@ pools:
   - {id: hours, schedule: {perHour: {coupon: 2000}}}
   - {id: deck, deck: {size: 1000, cards: {coin: 1000}, onExhausted: RESHUFFLE}}
 ";
-/// Enough campaigns for every shard to have some.
-const CAMPAIGNS: usize = 6;
+/// So many that every shard of a cluster has some, and the shard of the first one has a third of
+/// them: clients that draw from the others go on for a while when it hangs.
+const CAMPAIGNS: usize = 12;
 
 /// The durability level of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +130,7 @@ async fn round(fault: Fault, layout: Layout, level: Level, program: Program) -> 
     // partitions during the fault.
     let is_stuck = !goes_on || (!goes_on_amid && counts.halted == 0);
     if is_stuck {
+        eprintln!("draws went on during the fault: {goes_on_amid}; after it: {goes_on}");
         for server in &stage.servers {
             eprintln!("-- a service of a stalled round:\n{}", server.log());
         }

@@ -233,7 +233,7 @@ TOMBOLA_FAULT_ROUNDS=20 TOMBOLA_FAULTS_REPORT=docs/faults.md \\
 Rounds are recorded in [faults.jsonl](faults.jsonl), one per line, so a run that was stopped can go
 on. To begin again, remove the file.
 
-Two services and 16 clients draw from six campaigns while the fault happens. Every client
+Two services and 16 clients draw from twelve campaigns while the fault happens. Every client
 records the responses to each draw. After the fault, the records are compared with `GetDraw`,
 `GetStats` and the whole ledger. The rounds alternate between Redis 7.0, Redis 8.0 and Valkey 8.1.
 
