@@ -73,26 +73,18 @@ pub(crate) struct Plan {
     pub(crate) calls_max: u64,
 }
 
-/// Numbers for calls. Each thread has its own counter, so they share none.
-#[derive(Debug)]
-pub(crate) struct Numbers(Vec<AtomicU64>);
+/// Numbers for calls, in the order in which the calls begin on whatever thread: calls of one
+/// envelope have numbers that follow each other, and so begin at about the same time.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers(AtomicU64);
 
 impl Numbers {
-    /// The numbers for calls by a plan.
-    pub(crate) fn new(plan: &Plan) -> Arc<Self> {
-        let shards = shards(plan.connections);
-        Arc::new(Self((0..shards).map(|_| AtomicU64::new(0)).collect()))
-    }
-
-    /// A thread's next number below `end`; a number that is not below `end` stays unused.
-    fn next(&self, shard: usize, end: u64) -> Option<u64> {
-        let mine = self.0.get(shard)?;
-        let number = mine.load(Ordering::Relaxed) * self.0.len() as u64 + shard as u64;
-        // Only this thread changes this counter.
-        (number < end).then(|| {
-            mine.fetch_add(1, Ordering::Relaxed);
-            number
-        })
+    /// The next number below `end`; a number that is not below `end` stays unused.
+    fn next(&self, end: u64) -> Option<u64> {
+        let next = |number| (number < end).then_some(number + 1);
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+            .ok()
     }
 }
 
@@ -103,7 +95,6 @@ fn shards(connections: usize) -> usize {
 
 /// The state that all calls of one thread share.
 struct Shard {
-    index: usize,
     plan: Plan,
     begun: Instant,
     numbers: Arc<Numbers>,
@@ -114,7 +105,7 @@ struct Shard {
 
 impl Shard {
     fn next(&self) -> Option<u64> {
-        self.numbers.next(self.index, self.plan.calls_max)
+        self.numbers.next(self.plan.calls_max)
     }
 
     async fn call<C: Caller>(&self, caller: &mut C, number: u64, from: Instant) -> Instant {
@@ -156,7 +147,7 @@ pub(crate) async fn round<T: Target>(
     let (ended, mut records) = mpsc::channel(1);
     let (begin, beginning) = watch::channel(None);
     let mut arrivals = Vec::new();
-    let shards = numbers.0.len();
+    let shards = shards(plan.connections);
     for index in 0..shards {
         let (sender, receiver) = mpsc::unbounded_channel();
         arrivals.push(sender);
@@ -176,7 +167,6 @@ pub(crate) async fn round<T: Target>(
                 let record = RefCell::new(Record::new(plan.time));
                 let under_way = Cell::new(0);
                 let shard = Shard {
-                    index,
                     plan,
                     begun,
                     numbers,
@@ -389,7 +379,7 @@ mod tests {
     #[tokio::test]
     async fn every_number_is_called_once_over_all_rounds() {
         let target = Arc::new(Counting);
-        let numbers = Numbers::new(&plan(0));
+        let numbers = Arc::new(Numbers::default());
         let first = round(&target, &plan(100), &numbers).await.unwrap();
         let second = round(&target, &plan(300), &numbers).await.unwrap();
         assert_eq!((first.calls, second.calls), (100, 200));
@@ -406,7 +396,7 @@ mod tests {
             time: Duration::from_millis(200),
             ..plan(u64::MAX)
         };
-        let record = round(&target, &plan, &Numbers::new(&plan)).await.unwrap();
+        let record = round(&target, &plan, &Arc::default()).await.unwrap();
         assert_eq!(record.calls, 200);
     }
 }

@@ -52,7 +52,7 @@ async fn one_draw(work: &mut Work<'_>, store: Store) -> Outcome {
         Some(redis) => Some(Arc::new(OneKey::prepare(redis).await?)),
         None => None,
     };
-    let numbers = Numbers::new(&plan);
+    let numbers = Arc::default();
     let (mut draws, mut empties, mut keys) =
         (Rounds::default(), Rounds::default(), Rounds::default());
     for _ in 0..TURNS {
@@ -121,7 +121,7 @@ async fn half_the_peak(work: &mut Work<'_>, store: Store) -> Outcome {
     };
     let subject = work.rig.first_mut()?;
     let draw: Arc<Grpc> = Arc::new(subject.calls(Scenario::Inject));
-    let numbers = Numbers::new(&closed);
+    let numbers = Arc::default();
     let peak: Record = call(&draw, &closed, &numbers).await?;
     refuse_failures("draws", &peak)?;
     // Even the shortest round has some calls.

@@ -115,7 +115,7 @@ impl Load {
         };
         Self {
             calls,
-            numbers: Numbers::new(&plan),
+            numbers: Arc::default(),
             plan,
         }
     }
@@ -164,7 +164,7 @@ impl Load {
             },
             attempts: STORM_ATTEMPTS,
         };
-        let numbers = Numbers::new(&burst);
+        let numbers = Arc::default();
         let burst = async {
             sleep(time).await;
             call(&Arc::new(others), &burst, &numbers).await

@@ -25,7 +25,7 @@ use crate::{
     campaigns::{self, Sums},
     failure::{Failure, Outcome},
     host::Environment,
-    load::{NOT_ANSWERED, Numbers, Plan},
+    load::{NOT_ANSWERED, Plan},
     output::note,
     process::Process,
     record::Record,
@@ -106,7 +106,7 @@ impl<'a> Site<'a> {
             time: PEAK_TIME.min(self.times.load / 4),
             ..self.plan()
         };
-        let (load, numbers) = (Arc::new(self.load.clone()), Numbers::new(&plan));
+        let (load, numbers) = (Arc::new(self.load.clone()), Arc::default());
         let mut peak = 0.0;
         for _ in 0..2 {
             let record = call(&load, &plan, &numbers).await?;
@@ -251,7 +251,7 @@ async fn under_load(
     main: &Main,
     (mut plan, every): (Plan, Duration),
 ) -> Outcome<Vec<Sample>> {
-    let (load, numbers, begun) = (Arc::new(load.clone()), Numbers::new(&plan), Instant::now());
+    let (load, numbers, begun) = (Arc::new(load.clone()), Arc::default(), Instant::now());
     let mut samples = Vec::new();
     loop {
         let left = links.stage.clock.until(main.end);
