@@ -17,7 +17,8 @@ use crate::{
 /// milliseconds. A larger batch would save little, and arguments refer to each other by indexes of
 /// one byte.
 pub(super) const BATCH_UNITS_MAX: usize = 256;
-/// How often a batch is sent, if a version or a day changes in between each time.
+/// How often a batch is sent, if a version or a day changes in between each time, or a new id was
+/// not free.
 const ROUNDS_MAX: usize = 8;
 
 /// A kind of call that goes through lanes, and how a batch of it is carried out.
@@ -38,8 +39,8 @@ pub(super) trait Call: Send + Sync + Sized + 'static {
     fn units(&self) -> usize;
     /// Whether it is too late to send the call.
     fn is_late(&self, now: Moment) -> bool;
-    /// What the service knows of a subject already.
-    fn known(core: &Core, subject: &Self::Subject) -> Option<Self::Known>;
+    /// What the service knows of the call's subject already.
+    fn known(&self, core: &Core) -> Option<Self::Known>;
     /// Reads what the service does not know yet; a result for each subject.
     fn read(
         core: &Core,
@@ -226,7 +227,7 @@ async fn group<C: Call>(core: &Core, jobs: Vec<Waiting<C>>) -> Vec<Group<C>> {
             continue;
         }
         let subject = job.call.subject().clone();
-        let known = C::known(core, &subject);
+        let known = job.call.known(core);
         if known.is_none() {
             unknown.push(subject.clone());
             unknown_groups.push(groups.len());

@@ -20,6 +20,8 @@ use crate::{
 
 /// A reply that took longer than this only bounds how far off the store's clock is.
 const PROMPT: Duration = Duration::from_millis(250);
+/// How far the estimate of a partition's time may be ahead of it, most likely.
+const ESTIMATE_ERROR: Duration = Duration::from_millis(5);
 /// A difference of two clocks is logged if it is larger than this.
 const SKEW_LOG_MIN: Duration = Duration::from_secs(1);
 /// ... and at most this often: the nodes of a cluster may differ, and each reply shows the clock of
@@ -41,6 +43,8 @@ pub(super) struct StoreClock {
 
 /// The time of a partition.
 struct PartitionTime {
+    /// Microseconds that its clock is ahead of the service's: nodes of a cluster may differ.
+    ahead: AtomicI64,
     /// The last moment that one of its replies contained, in microseconds; 0 before the first.
     last_seen: AtomicI64,
     /// Since when its replies have contained the same moment, in microseconds from the service's
@@ -54,6 +58,7 @@ impl StoreClock {
     pub(super) fn new(test: Option<Arc<dyn Clock>>, lasts: &[Moment]) -> Self {
         let last = lasts.iter().map(|last| last.as_micros()).max();
         let partitions = lasts.iter().map(|last| PartitionTime {
+            ahead: AtomicI64::new(0),
             last_seen: AtomicI64::new(last.as_micros()),
             still_since: AtomicI64::new(0),
         });
@@ -99,6 +104,20 @@ impl StoreClock {
         Moment::from_micros(now.max(self.last.load(Ordering::Relaxed)))
     }
 
+    /// A moment shortly before now that the partition's clock has passed, most likely. If replicas
+    /// confirm what is written, it is earlier by as long as they take.
+    pub(super) fn passed(&self, partition: u32) -> Moment {
+        let time = &self.partitions[partition as usize];
+        let passed = match &self.test {
+            Some(clock) => clock.now().as_micros(),
+            None => {
+                let estimate = SystemClock.now().as_micros() + time.ahead.load(Ordering::Relaxed);
+                estimate - ESTIMATE_ERROR.as_micros().cast_signed() as i64
+            }
+        };
+        Moment::from_micros(passed.max(time.last_seen.load(Ordering::Relaxed)))
+    }
+
     /// The last moment that a reply of the partition contained; an estimate before its first reply.
     pub(super) fn last_seen(&self, partition: u32) -> Moment {
         match self.partitions[partition as usize]
@@ -133,6 +152,7 @@ impl StoreClock {
             return;
         }
         self.ahead.store(ahead, Ordering::Relaxed);
+        time.ahead.store(ahead, Ordering::Relaxed);
         // A time that stands still is that of the partition's last entry, not that of Redis.
         if !is_still {
             self.log_skew(ahead);
@@ -197,7 +217,7 @@ impl LoggedSkew {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::clock::ShiftedClock;
+    use crate::store::clock::{ManualClock, ShiftedClock};
 
     const DAY: i64 = 86_400_000_000;
 
@@ -245,6 +265,30 @@ mod tests {
         clock.learn(0, behind, Duration::ZERO);
         clock.learn(1, ahead, Duration::ZERO);
         assert_eq!((clock.last_seen(0), clock.last_seen(1)), (behind, ahead));
+    }
+
+    #[test]
+    fn what_a_partition_has_passed_is_not_taken_from_one_that_is_ahead() {
+        let clock = StoreClock::new(None, &[Moment::EPOCH; 2]);
+        let now = SystemClock.now();
+        clock.learn(1, now + Duration::from_secs(60), Duration::ZERO);
+        clock.learn(0, now, Duration::ZERO);
+        assert!(clock.passed(0) <= SystemClock.now());
+        assert!(clock.passed(0).since(now) < Duration::from_secs(30));
+        assert!(clock.passed(1).since(now) > Duration::from_secs(30));
+        // Never before what its replies have shown.
+        let ahead = now + Duration::from_secs(90);
+        clock.partitions[0].ahead.store(-DAY, Ordering::Relaxed);
+        clock.partitions[0]
+            .last_seen
+            .store(ahead.as_micros(), Ordering::Relaxed);
+        assert_eq!(clock.passed(0), ahead);
+        // A test clock is the time that scripts are given.
+        let start = Moment::from_micros(DAY);
+        let lasts = [Moment::EPOCH, Moment::from_micros(2 * DAY)];
+        let test = StoreClock::new(Some(Arc::new(ManualClock::at(start))), &lasts);
+        assert_eq!(test.passed(0), start);
+        assert_eq!(test.passed(1), Moment::from_micros(2 * DAY));
     }
 
     #[test]

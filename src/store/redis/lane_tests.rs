@@ -49,9 +49,9 @@ impl Call for Act {
         false
     }
 
-    fn known(_core: &Core, act: &Self) -> Option<Self> {
-        assert_ne!(*act, Self::PanicBeforeRedis);
-        Some(*act)
+    fn known(&self, _core: &Core) -> Option<Self> {
+        assert_ne!(*self, Self::PanicBeforeRedis);
+        Some(*self)
     }
 
     async fn read(_core: &Core, _acts: &[Self]) -> Vec<Result<Self>> {

@@ -79,8 +79,8 @@ impl Call for Job {
         now > self.ask.not_after()
     }
 
-    fn known(core: &Core, id: &CampaignId) -> Option<Arc<Layout>> {
-        core.layouts.get(id)
+    fn known(&self, core: &Core) -> Option<Arc<Layout>> {
+        core.layouts.get(self.subject())
     }
 
     async fn read(core: &Core, ids: &[CampaignId]) -> Vec<Result<Arc<Layout>>> {

@@ -1,8 +1,13 @@
-//! The lanes of new envelopes (see [`batch`]): the ids of a batch are looked up together, the rule
-//! decides on those that are free, and one script writes these.
+//! The lanes of new envelopes (see [`batch`]): the rule decides on the envelopes of a batch, and
+//! one script writes those whose ids are free.
+//!
+//! An id is taken to be free at first. If the script finds that it is not, it is looked up, and the
+//! calls with this id are decided again.
 //!
 //! Calls with the same id are in one group: the first that the rule admits creates the envelope,
 //! and those after it are retries, or find the id in use.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{
     codec,
@@ -35,7 +40,20 @@ const PACKETS_OF_UNIT: usize = 10;
 const USERS_OF_UNIT: usize = 50;
 
 /// A creation that waits for its reply.
-pub(crate) struct Create(CreateEnvelope);
+pub(crate) struct Create {
+    command: CreateEnvelope,
+    /// Its id may be in use: it is looked up before the next try.
+    looks_up: AtomicBool,
+}
+
+impl Create {
+    fn new(command: CreateEnvelope) -> Self {
+        Self {
+            command,
+            looks_up: AtomicBool::new(false),
+        }
+    }
+}
 
 /// The lanes of new envelopes.
 pub(crate) type CreateLanes = lane::Lanes<Create>;
@@ -43,10 +61,13 @@ pub(crate) type CreateLanes = lane::Lanes<Create>;
 /// The creations of one id in a batch.
 type Group = batch::Group<Create>;
 
-/// What is known of an id once it is looked up.
+/// What is known of an id.
 pub(crate) struct Looked {
+    /// When it was looked up, or if it is a guess, about now; a new envelope begins then.
     now: Moment,
     found: Found,
+    /// Nothing was looked up: the id is taken to be free.
+    is_guess: bool,
     /// What the rule makes of a free id, and the index of the call that it is made for.
     new: Option<(usize, EnvelopeState)>,
     /// The envelope that is there is as durable as the store promises, so that a retry may be
@@ -64,7 +85,8 @@ impl CreateLanes {
         let id = &command.envelope.id;
         let partition = core.envelope_partition(id).number;
         let digest = IdDigest::envelope(id);
-        self.call(partition, digest.field[0], Create(command)).await
+        let create = Create::new(command);
+        self.call(partition, digest.field[0], create).await
     }
 }
 
@@ -75,20 +97,31 @@ impl Call for Create {
     const SCRIPT: &'static str = "create";
 
     fn subject(&self) -> &EnvelopeId {
-        &self.0.envelope.id
+        &self.command.envelope.id
     }
 
     fn units(&self) -> usize {
-        2 + self.0.packets.len() / PACKETS_OF_UNIT + self.0.allowed_users.len() / USERS_OF_UNIT
+        let command = &self.command;
+        2 + command.packets.len() / PACKETS_OF_UNIT + command.allowed_users.len() / USERS_OF_UNIT
     }
 
     fn is_late(&self, _now: Moment) -> bool {
         false
     }
 
-    /// An id may be taken by another service at any moment, so nothing of it is remembered.
-    fn known(_core: &Core, _id: &EnvelopeId) -> Option<Box<Looked>> {
-        None
+    /// An id that this service knows is in use, so it is looked up. Any other is taken to be free.
+    fn known(&self, core: &Core) -> Option<Box<Looked>> {
+        let id = self.subject();
+        let is_guess = !self.looks_up.load(Ordering::Relaxed) && core.envelopes.get(id).is_none();
+        is_guess.then(|| {
+            Box::new(Looked {
+                now: core.clock.passed(core.envelope_partition(id).number),
+                found: Found::Nothing,
+                is_guess,
+                new: None,
+                is_kept: false,
+            })
+        })
     }
 
     async fn read(core: &Core, ids: &[EnvelopeId]) -> Vec<Result<Box<Looked>>> {
@@ -97,6 +130,7 @@ impl Call for Create {
                 let looked = |found| Looked {
                     now,
                     found,
+                    is_guess: false,
                     new: None,
                     is_kept: false,
                 };
@@ -128,12 +162,16 @@ impl Call for Create {
         let partition = core.envelope_partition(id);
         let Some((creator, state)) = &looked.new else {
             // What was looked up may be gone, as another server may have taken over since.
-            let is_sure = group.repeated().is_none() || looked.is_kept;
-            return Ok(is_sure.then(|| group.unchanged(core, partition)));
+            let is_sure = !looked.is_guess && (group.repeated().is_none() || looked.is_kept);
+            return Ok(if is_sure {
+                Some(group.unchanged(core, partition))
+            } else {
+                group.look_up()
+            });
         };
         let reply = reply::bytes(reply).map_err(StoreError::after_write)?;
         let sequence = match reply.split_first() {
-            Some((b'S', _)) => return Ok(None),
+            Some((b'S', _)) => return Ok(group.look_up()),
             Some((b'G', key)) => return Err(left_over("the envelope", key)),
             Some((b'X', flaw)) => return Err(unreadable(id, &String::from_utf8_lossy(flaw))),
             _ => reply::number(redis::Value::BulkString(reply)).map_err(StoreError::after_write)?,
@@ -146,7 +184,8 @@ impl Call for Create {
         let view = state
             .view(looked.now, ledger, None)
             .map_err(StoreError::after_write)?;
-        let answers = group.calls().enumerate().map(|(index, Create(command))| {
+        let answers = group.calls().enumerate().map(|(index, call)| {
+            let command = &call.command;
             if index < *creator {
                 return Err(refusal(core, command, looked.now));
             } else if index > *creator && !rules::is_same(&state.record, command) {
@@ -175,8 +214,16 @@ impl Group {
         let record = &loaded.state.record;
         let is_repeated = self
             .calls()
-            .any(|Create(command)| rules::is_same(record, command));
+            .any(|call| rules::is_same(record, &call.command));
         is_repeated.then_some(loaded.created_sequence)
+    }
+
+    /// Has the id looked up before the calls are decided again; there is no answer yet.
+    fn look_up<T>(&self) -> Option<T> {
+        for call in self.calls() {
+            call.looks_up.store(true, Ordering::Relaxed);
+        }
+        None
     }
 
     /// Lets the rule decide, if the id is free.
@@ -184,7 +231,7 @@ impl Group {
         if let Found::Nothing = self.known.found {
             let (now, is_test) = (self.known.now, core.clock.is_test());
             let new = self.calls().enumerate().find_map(|(index, call)| {
-                let state = rules::create(&call.0, now, is_test).ok()?;
+                let state = rules::create(&call.command, now, is_test).ok()?;
                 Some((index, state))
             });
             self.known.new = new;
@@ -194,15 +241,15 @@ impl Group {
     /// The answers if nothing is created.
     fn unchanged(&self, core: &Core, partition: &PartitionKeys) -> Vec<Result<EnvelopeReply>> {
         let now = self.known.now;
-        let answers = self.calls().map(|Create(command)| match &self.known.found {
-            Found::Envelope(loaded) if rules::is_same(&loaded.state.record, command) => {
+        let answers = self.calls().map(|call| match &self.known.found {
+            Found::Envelope(loaded) if rules::is_same(&loaded.state.record, &call.command) => {
                 Ok(EnvelopeReply {
                     view: loaded.view(partition, now)?,
                     replayed: true,
                 })
             }
             Found::Envelope(_) | Found::Removed => Err(Refusal::EnvelopeExists.into()),
-            Found::Nothing => Err(refusal(core, command, now)),
+            Found::Nothing => Err(refusal(core, &call.command, now)),
         });
         answers.collect()
     }
@@ -240,13 +287,12 @@ async fn send(core: &Core, partition: &PartitionKeys, groups: &[Group]) -> Resul
         &partition.partition,
         &partition.ledger,
         &partition.open_envelopes,
+        &partition.settled_envelopes,
         &partition.envelope_sums,
     ] {
         keys.push(key);
     }
     let new = || groups.iter().filter_map(|group| group.known.new.as_ref());
-    let read_at = groups[0].known.now;
-    args.write(format_args!("{}", read_at.as_micros()));
     args.write(format_args!("{}", core.read_holds().as_micros()));
     args.write(format_args!("{}", new().count()));
     for (_, state) in new() {
@@ -254,7 +300,10 @@ async fn send(core: &Core, partition: &PartitionKeys, groups: &[Group]) -> Resul
     }
     if new().next().is_none() {
         let replies = groups.iter().map(|_| redis::Value::Nil).collect();
-        return Ok((read_at, Parts::of(redis::Value::Array(replies))?));
+        return Ok((
+            groups[0].known.now,
+            Parts::of(redis::Value::Array(replies))?,
+        ));
     }
     let (now, mut parts) = core.run(partition, &scripts::CREATE, keys, args).await?;
     let replies = groups.iter().map(|group| match group.known.new {
@@ -282,6 +331,7 @@ fn push_arguments(
     keys.push(partition.removed_envelopes(digest));
     args.push(envelope.id.as_str());
     args.push(digest.field);
+    args.write(format_args!("{}", record.created.as_micros()));
     args.write(format_args!("{}", record.expiry.as_micros()));
     args.push(&envelope.currency);
     args.write(format_args!("{}", envelope.total_minor));
@@ -364,15 +414,38 @@ mod tests {
         let looked = Looked {
             now,
             found: Found::Envelope(Box::new(loaded)),
+            is_guess: false,
             new: None,
             is_kept: false,
         };
-        let calls = totals.iter().map(|total| Create(command(*total)));
+        let calls = totals.iter().map(|total| Create::new(command(*total)));
         group(Box::new(looked), calls.collect())
     }
 
     fn exists(answer: &Result<EnvelopeReply>) -> bool {
         matches!(answer, Err(StoreError::Refused(Refusal::EnvelopeExists)))
+    }
+
+    #[test]
+    fn an_id_that_is_not_free_after_all_is_looked_up() {
+        let (core, found) = (core(), || redis::Value::BulkString(b"S".into()));
+        let guessed = |totals: &[i64]| {
+            let calls = totals.iter().map(|total| Create::new(command(*total)));
+            let calls: Vec<_> = calls.collect();
+            let known = calls[0].known(&core).unwrap();
+            let mut group = group(known, calls);
+            group.decide(&core);
+            group
+        };
+        let asks_again = |group: &Group, reply| {
+            let answers = Create::answers(&core, group, Moment::EPOCH, reply).unwrap();
+            answers.is_none() && group.calls().all(|call| call.known(&core).is_none())
+        };
+        assert!(asks_again(&guessed(&[1_000, 999]), found()));
+        // The rule admits none of them, but the envelope may be there from before.
+        let mut refused = guessed(&[1_000]);
+        refused.known.new = None;
+        assert!(asks_again(&refused, redis::Value::Nil));
     }
 
     #[test]

@@ -76,8 +76,8 @@ impl Call for Grab {
         false
     }
 
-    fn known(core: &Core, id: &EnvelopeId) -> Option<Arc<Known>> {
-        core.envelopes.get(id)
+    fn known(&self, core: &Core) -> Option<Arc<Known>> {
+        core.envelopes.get(&self.command.envelope)
     }
 
     async fn read(core: &Core, ids: &[EnvelopeId]) -> Vec<Result<Arc<Known>>> {

@@ -1,21 +1,20 @@
--- Creates envelopes of one partition, each only if nothing of it has come since its id was looked
--- up.
+-- Creates envelopes of one partition, each only if there is nothing of its id.
 --
 -- Everything is decided first and written last. No key of a new envelope exists yet, and every
 -- other key that is written is read before, so a key of a wrong type stops what needs it before
 -- anything is written.
 --
--- KEYS  partition, ledger, open envelopes, sums of envelopes
+-- KEYS  partition, ledger, open envelopes, settled envelopes, sums of envelopes
 --       for each envelope: envelope, packets, allowed, the bucket of its id among removed envelopes
 -- ARGV  clock, store id and witnesses
---       the moment at which the ids were looked up, and how long what was found may be used, in
---       microseconds
---       number of envelopes, then for each: id, its field in that bucket, expiry, currency, amount,
---       the fields `record` and `gate`, its entry as JSON; number of words about its packets, then
---       score and packet of each; number of words about those who may grab, then bucket and digests
---       of each bucket
--- reply {head, then for each envelope the number of its entry, or a letter: 'S' something has
---       changed, 'G' and a key that is left of an envelope that was removed, 'X' and what is wrong}
+--       how long before now an envelope may begin, in microseconds
+--       number of envelopes, then for each: id, its field in that bucket, the moment at which it
+--       begins, expiry, currency, amount, the fields `record` and `gate`, its entry as JSON; number
+--       of words about its packets, then score and packet of each; number of words about those who
+--       may grab, then bucket and digests of each bucket
+-- reply {head, then for each envelope the number of its entry, or a letter: 'S' there is something
+--       of this id, or the envelope does not begin now, 'G' and a key that is left of an envelope
+--       that was removed, 'X' and what is wrong}
 --
 -- Reads  clock, writing, sums
 local refusal, now, last, replid, mark, format = open_to_write()
@@ -23,10 +22,8 @@ if refusal then
     return refusal
 end
 redis.call('XLEN', KEYS[2])
-redis.call('ZCARD', KEYS[3])
 local call, digits_now, sequence = redis.call, digits(now), last
-local read_at, arg = tonumber(ARGV[3]), 6
-local is_stale = read_at > now or now - read_at > tonumber(ARGV[4])
+local earliest, arg = now - tonumber(ARGV[3]), 5
 
 -- The range of the next arguments, whose number is given before them.
 local function take_words()
@@ -37,33 +34,35 @@ end
 
 -- Reads an envelope from the call. `key` is the index of its first key.
 local function read_new(key)
-    local id, field, expiry, currency, amount, record, gate, entry = unpack(ARGV, arg, arg + 7)
-    arg = arg + 8
+    local id, field, begins, expiry, currency, amount, record, gate, entry =
+        unpack(ARGV, arg, arg + 8)
+    arg = arg + 9
     local packets = take_words()
     local allowed = take_words()
     return {
         key = KEYS[key], packets_key = KEYS[key + 1], allowed_key = KEYS[key + 2],
-        removed_key = KEYS[key + 3], id = id, field = field, expiry = tonumber(expiry),
-        currency = currency, amount = tonumber(amount), record = record, gate = gate,
-        entry = entry, packets = packets, allowed = allowed,
+        removed_key = KEYS[key + 3], id = id, field = field,
+        begins = tonumber(begins), expiry = tonumber(expiry), currency = currency,
+        amount = tonumber(amount), record = record, gate = gate, entry = entry,
+        packets = packets, allowed = allowed,
         sequence = 0, -- the number of its entry, once that is decided
     }
 end
 
 -- Why an envelope is not created (see above); nil if it is. `checked` has the currencies whose sums
 -- are numbers.
-local function refusal_of_new(e, checked)
-    if is_stale or now >= e.expiry or call('EXISTS', e.key) == 1
-        or call('HEXISTS', e.removed_key, e.field) == 1 then
+local function refusal_of_new(e, is_listed, checked)
+    local is_now = earliest <= e.begins and e.begins <= now and now < e.expiry
+    if not is_now or is_listed or call('HEXISTS', e.removed_key, e.field) == 1 then
         return 'S'
-    end
-    for _, key in ipairs({ e.packets_key, e.allowed_key }) do
-        if call('EXISTS', key) == 1 then
-            return 'G' .. key
+    elseif call('EXISTS', e.key, e.packets_key, e.allowed_key) > 0 then
+        if call('EXISTS', e.key) == 1 then
+            return 'S'
         end
+        return 'G' .. (call('EXISTS', e.packets_key) == 1 and e.packets_key or e.allowed_key)
     end
     if not checked[e.currency] then
-        check_sums(KEYS[4], { e.currency .. ':envelopes', e.currency .. ':open',
+        check_sums(KEYS[5], { e.currency .. ':envelopes', e.currency .. ':open',
             e.currency .. ':created', e.currency .. ':waiting' })
         checked[e.currency] = true
     end
@@ -72,10 +71,15 @@ end
 
 -- Decides on all envelopes. Returns those that are created.
 local function decide_all(reply)
-    local created, checked = {}, {}
-    for index = 1, tonumber(ARGV[5]) do
-        local e = read_new(index * 4 + 1)
-        local is_sound, answer = pcall(refusal_of_new, e, checked)
+    local all, ids, created, checked = {}, {}, {}, {}
+    for index = 1, tonumber(ARGV[4]) do
+        all[index] = read_new(index * 4 + 2)
+        ids[index] = all[index].id
+    end
+    local open = call('ZMSCORE', KEYS[3], unpack(ids))
+    local settled = call('ZMSCORE', KEYS[4], unpack(ids))
+    for index, e in ipairs(all) do
+        local is_sound, answer = pcall(refusal_of_new, e, open[index] or settled[index], checked)
         if not is_sound then
             answer = 'X' .. (type(answer) == 'table' and answer.err or tostring(answer))
         elseif not answer then
@@ -97,8 +101,8 @@ end
 
 -- Adds to a currency's sums.
 local function add_created(currency, amount)
-    add_to_sum(KEYS[4], currency .. ':created', digits(amount))
-    add_to_sum(KEYS[4], currency .. ':waiting', digits(amount))
+    add_to_sum(KEYS[5], currency .. ':created', digits(amount))
+    add_to_sum(KEYS[5], currency .. ':waiting', digits(amount))
 end
 
 local reply = { digits_now }
@@ -137,8 +141,8 @@ if format >= FULL_ENTRIES_FORMAT then
     call('HSET', KEYS[1], 'entries', digits(number))
 end
 for currency, sum in pairs(sums) do
-    add_to_sum(KEYS[4], currency .. ':envelopes', sum.envelopes)
-    add_to_sum(KEYS[4], currency .. ':open', sum.envelopes)
+    add_to_sum(KEYS[5], currency .. ':envelopes', sum.envelopes)
+    add_to_sum(KEYS[5], currency .. ':open', sum.envelopes)
     add_created(currency, sum.amount)
 end
 return reply

@@ -124,8 +124,8 @@ local function decide(e, sequence, now, digits_now)
 end
 
 -- Grabs of an envelope; `last` is the number of the last entry. `checked` has the currencies whose
--- sums are numbers. The result is the reply, and what is written; no such item if no packet is
--- taken.
+-- sums are numbers, and KEYS[3] once the lists of envelopes are known to be lists. The result is
+-- the reply, and what is written; no such item if no packet is taken.
 local function grab_batch(e, last, now, digits_now, checked)
     local letter = open_envelope(e, now)
     if letter then
@@ -140,9 +140,10 @@ local function grab_batch(e, last, now, digits_now, checked)
             amount = amount, grabbed = cmsgpack.pack(taken, e.amount + amount, now),
             users = table.concat(grabbers), packets = table.concat(due, '', 1, count),
         }
-        if item.is_last then
-            redis.call('ZSCORE', KEYS[3], e.id)
-            redis.call('ZSCORE', KEYS[4], e.id)
+        if item.is_last and not checked[KEYS[3]] then
+            redis.call('ZCARD', KEYS[3])
+            redis.call('ZCARD', KEYS[4])
+            checked[KEYS[3]] = true
         end
         if not checked[currency] then
             check_sums(KEYS[5], { currency .. ':grabbed', currency .. ':waiting',
