@@ -1,17 +1,19 @@
-//! How often draws from personal pools call Redis. What a service remembers of a user is right
-//! after its own draws, so a draw is planned once.
+//! How often draws from personal pools call Redis, and new envelopes. What a service remembers of a
+//! user is right after its own draws, so a draw is planned once.
 
 use std::sync::Arc;
 
 use tombola::store::Operation;
 
 use crate::support::{
-    Answer as _, DrawWords as _, World, draw, on_redis::OnRedis, redis_server::RedisServer,
+    Answer as _, DrawWords as _, World, draw, envelope, on_redis::OnRedis,
+    redis_server::RedisServer,
 };
 
 const DRAWS: usize = 300;
 /// Calls beside draws: probes each second, and what is planned anew.
 const MORE: usize = DRAWS / 3;
+const ENVELOPES: usize = 300;
 
 const YAML: &str = "
     prizes: [{id: hero, unlimited: true}, {id: mug, unlimited: true}]
@@ -74,4 +76,23 @@ async fn ten_pulls_of_a_user_at_once_are_no_more_calls_than_requests() {
     assert!(heroes >= DRAWS, "one in ten: {heroes}");
     let calls = scripts(&server);
     assert!(calls < DRAWS + MORE, "{calls}");
+}
+
+#[tokio::test]
+async fn an_envelope_is_looked_up_before_it_is_created_only_if_its_id_is_in_use() {
+    let server = Arc::new(RedisServer::start(&[]));
+    let world = World::new(OnRedis::at(&server.url(), server.clone())).await;
+    let calls_of = async |total_minor: i64| {
+        assert_eq!(server.command(&["CONFIG", "RESETSTAT"]), "OK");
+        for n in 0..ENVELOPES {
+            let new = envelope(&format!("e{n}"), total_minor, 2);
+            assert_eq!(world.try_create(&new).await.is_ok(), total_minor == 100);
+        }
+        scripts(&server)
+    };
+    let calls = calls_of(100).await;
+    assert!((ENVELOPES..ENVELOPES + MORE).contains(&calls), "{calls}");
+    // The answer that an id is in use takes one call, too.
+    let calls = calls_of(101).await;
+    assert!((ENVELOPES..ENVELOPES + MORE).contains(&calls), "{calls}");
 }
