@@ -1,9 +1,13 @@
 //! A world to test in: a store with data of its own, an injector, and a clock that only the test
 //! moves.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use async_trait::async_trait;
+use tokio::time::sleep;
 use tombola::{
     chance::MasterKey,
     injector::{ImportCodes, ImportedCodes, Injector},
@@ -263,14 +267,22 @@ impl World {
         }
     }
 
-    /// Makes all these draws at once, each in a task; returns their results in order.
+    /// Makes all these draws at once, each in a task; returns their results in order, once nothing
+    /// is filled or dealt beside the draws any more.
     pub async fn storm(&self, commands: Vec<DrawCommand>) -> Vec<Result<DrawAnswer>> {
         let commands = Arc::new(commands);
         let draw = |i: usize| {
             let (world, commands) = (self.clone(), commands.clone());
             async move { world.try_draw(commands[i].clone()).await }
         };
-        all_of(commands.len(), draw).await
+        // Each task that works beside the draws holds the injector.
+        let holders = || Arc::strong_count(self.injector());
+        let before = holders();
+        let answers = all_of(commands.len(), draw).await;
+        while holders() > before {
+            sleep(Duration::from_millis(1)).await;
+        }
+        answers
     }
 
     /// Draws a hundred at a time until a draw wins nothing; returns the answers.
