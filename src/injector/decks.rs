@@ -18,9 +18,10 @@ use crate::{
     },
 };
 
-/// Cards that wait after a deck was dealt ahead: more than those from which on that is asked for.
+/// Cards that wait after a deck was dealt ahead. The store asks for more when fewer than 500 wait,
+/// so a deck that was just dealt is not asked for again at once.
 pub(super) const AHEAD_CARDS: u64 = 600;
-/// What draws take in this time is dealt ahead while they take more than is asked for anyway.
+/// While draws take more than [`AHEAD_CARDS`] in this time, what they take in it is dealt ahead.
 const AHEAD: Duration = Duration::from_millis(100);
 /// The most cards that are dealt ahead.
 const AHEAD_CARDS_MAX: u64 = 10_000;
@@ -81,8 +82,8 @@ impl Injector {
         });
     }
 
-    /// About how many cards draws take in [`AHEAD`], if so many were available just now. Cards that
-    /// others deal meanwhile make it less.
+    /// About how many cards draws take in [`AHEAD`]. `available` cards waited a moment ago. If
+    /// another service deals cards meanwhile, the result is too low by these.
     async fn cards_taken(&self, id: &CampaignId, pool: PoolNo, available: u64) -> Result<u64> {
         let begin = Instant::now();
         sleep(WATCHED).await;
@@ -142,8 +143,8 @@ impl Injector {
         }
     }
 
-    /// The next chunks of the round and of those after it, which have `cards` cards or more, as far
-    /// as a step may deal them and the deck goes on.
+    /// The next chunks, of this round and of those after it: as many as it takes to have `cards`
+    /// cards, but no more than one step may deal, and none beyond the end of the deck.
     fn next_chunks(
         &self,
         view: &CampaignView,
@@ -225,4 +226,27 @@ fn round_cards(view: &CampaignView, deck: &Deck, round: u64) -> Vec<CardCount> {
 
 fn sum(cards: &[CardCount]) -> u64 {
     cards.iter().map(|kind| kind.cards).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documents_say_how_many_cards_are_dealt_ahead() {
+        let text = include_str!("../../docs/campaign-file.md");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let fast = AHEAD_CARDS as f64 / AHEAD.as_secs_f64();
+        // The last chunk may bring more cards than are wanted.
+        let at_first = DEAL_CARDS_MAX + CHUNK_CARDS_MAX;
+        let at_most = AHEAD_CARDS_MAX as usize + CHUNK_CARDS_MAX;
+        for (what, cards) in [
+            ("ahead of them, up to", at_first),
+            ("take more than", fast.round() as usize),
+            ("a tenth of a second, up to", at_most),
+        ] {
+            let said = format!("{what} {},{:03}", cards / 1000, cards % 1000);
+            assert!(text.contains(&said), "{said}");
+        }
+    }
 }

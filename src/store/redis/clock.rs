@@ -20,7 +20,7 @@ use crate::{
 
 /// A reply that took longer than this only bounds how far off the store's clock is.
 const PROMPT: Duration = Duration::from_millis(250);
-/// How far the estimate of a partition's time may be ahead of it, most likely.
+/// An estimate of a partition's time is hardly ever ahead of that time by more than this.
 const ESTIMATE_ERROR: Duration = Duration::from_millis(5);
 /// A difference of two clocks is logged if it is larger than this.
 const SKEW_LOG_MIN: Duration = Duration::from_secs(1);
@@ -104,8 +104,8 @@ impl StoreClock {
         Moment::from_micros(now.max(self.last.load(Ordering::Relaxed)))
     }
 
-    /// A moment shortly before now that the partition's clock has passed, most likely. If replicas
-    /// confirm what is written, it is earlier by as long as they take.
+    /// A moment shortly before now, which the partition's clock has almost certainly passed. Where
+    /// replies wait until replicas have confirmed what was written, it is earlier by that wait.
     pub(super) fn passed(&self, partition: u32) -> Moment {
         let time = &self.partitions[partition as usize];
         let passed = match &self.test {

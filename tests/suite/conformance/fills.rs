@@ -9,8 +9,9 @@ use std::sync::{
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use tombola::{
+    injector::Injector,
     model::Moment,
-    store::{Drawn, Refusal, StoreError},
+    store::{DrawAnswer, Drawn, Refusal, StoreError},
 };
 
 use super::injectors::{injected, twelve_hours};
@@ -265,6 +266,15 @@ impl Meddler for DealsLate {
     }
 }
 
+/// As many users draw at once.
+async fn all_draw(injector: &Arc<Injector>, users: usize) -> Vec<DrawAnswer> {
+    let one = |i: usize| {
+        let injector = Arc::clone(injector);
+        async move { injector.draw(draw(&format!("u{i}"))).await.unwrap() }
+    };
+    all_of(users, one).await
+}
+
 async fn rounds_of_a_small_deck_are_dealt_together_for_draws_that_wait(world: &mut World) {
     world
         .begin(
@@ -281,13 +291,8 @@ async fn rounds_of_a_small_deck_are_dealt_together_for_draws_that_wait(world: &m
         drawn: Arc::default(),
         deals: deals.clone(),
     });
-    let one = |i: usize| {
-        let injector = Arc::clone(&injector);
-        async move { injector.draw(draw(&format!("u{i}"))).await }
-    };
-    let answers = all_of(draws, one).await;
-    let wins = answers.into_iter().map(|answer| answer.unwrap().wins());
-    let wins = wins.sum::<usize>();
+    let answers = all_draw(&injector, draws).await;
+    let wins = answers.iter().map(Answer::wins).sum::<usize>();
     assert_eq!(wins, draws / 5);
     let deals = deals.load(Ordering::SeqCst);
     assert!(deals < draws / 5 / 2, "{deals} deals");
@@ -343,12 +348,8 @@ async fn draws_that_wait_go_on_though_others_take_the_cards_that_are_dealt_for_t
         },
         world: world.clone(),
     });
-    let one = |i: usize| {
-        let injector = Arc::clone(&injector);
-        async move { injector.draw(draw(&format!("u{i}"))).await }
-    };
-    for answer in all_of(draws, one).await {
-        assert_eq!(answer.unwrap().wins(), 1);
+    for answer in all_draw(&injector, draws).await {
+        assert_eq!(answer.wins(), 1);
     }
     let deals = deals.load(Ordering::SeqCst);
     assert!(deals < draws, "{deals} deals");

@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tombola::{
     chance::MasterKey,
     injector::{ImportCodes, ImportedCodes, Injector},
@@ -279,9 +279,13 @@ impl World {
         let holders = || Arc::strong_count(self.injector());
         let before = holders();
         let answers = all_of(commands.len(), draw).await;
-        while holders() > before {
-            sleep(Duration::from_millis(1)).await;
-        }
+        let rest = async {
+            while holders() > before {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let rested = timeout(Duration::from_secs(60), rest).await;
+        rested.expect("what works beside the draws must end");
         answers
     }
 

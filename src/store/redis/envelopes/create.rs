@@ -63,7 +63,7 @@ type Group = batch::Group<Create>;
 
 /// What is known of an id.
 pub(crate) struct Looked {
-    /// When it was looked up, or if it is a guess, about now; a new envelope begins then.
+    /// When it was looked up; if it is a guess, about now. A new envelope begins at this moment.
     now: Moment,
     found: Found,
     /// Nothing was looked up: the id is taken to be free.
@@ -163,15 +163,17 @@ impl Call for Create {
         let Some((creator, state)) = &looked.new else {
             // What was looked up may be gone, as another server may have taken over since.
             let is_sure = !looked.is_guess && (group.repeated().is_none() || looked.is_kept);
-            return Ok(if is_sure {
-                Some(group.unchanged(core, partition))
-            } else {
-                group.look_up()
-            });
+            if !is_sure {
+                group.look_up();
+            }
+            return Ok(is_sure.then(|| group.unchanged(core, partition)));
         };
         let reply = reply::bytes(reply).map_err(StoreError::after_write)?;
         let sequence = match reply.split_first() {
-            Some((b'S', _)) => return Ok(group.look_up()),
+            Some((b'S', _)) => {
+                group.look_up();
+                return Ok(None);
+            }
             Some((b'G', key)) => return Err(left_over("the envelope", key)),
             Some((b'X', flaw)) => return Err(unreadable(id, &String::from_utf8_lossy(flaw))),
             _ => reply::number(redis::Value::BulkString(reply)).map_err(StoreError::after_write)?,
@@ -218,12 +220,11 @@ impl Group {
         is_repeated.then_some(loaded.created_sequence)
     }
 
-    /// Has the id looked up before the calls are decided again; there is no answer yet.
-    fn look_up<T>(&self) -> Option<T> {
+    /// Has the id looked up before the calls are decided again.
+    fn look_up(&self) {
         for call in self.calls() {
             call.looks_up.store(true, Ordering::Relaxed);
         }
-        None
     }
 
     /// Lets the rule decide, if the id is free.
