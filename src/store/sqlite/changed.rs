@@ -222,6 +222,7 @@ impl Changed {
              FROM changed_users WHERE no > max(?1, 0) ORDER BY no",
         )?;
         let mut read = Vec::new();
+        let mut last = self.committed.last;
         let mut rows = statement.query([self.committed.last])?;
         while let Some(row) = rows.next()? {
             let (campaign, no): (_, i64) = (row.get(0)?, row.get(5)?);
@@ -239,8 +240,10 @@ impl Changed {
             {
                 read.push((key, Row::Remembered(sequence)));
             }
-            self.committed.last = no;
+            last = no;
         }
+        // Only now: if a row could not be read, all of them are read again.
+        self.committed.last = last;
         // Of equal keys the last one counts.
         let mut read = read.into_iter().collect();
         self.waiting.write(|waiting| waiting.append(&mut read));

@@ -277,6 +277,25 @@ fn what_is_forgotten_after_a_commit_that_seemed_to_fail_leaves_the_table() {
     assert_eq!(world.count(sql, []), 0);
 }
 
+/// What was read before the failure is not known yet, so it must be read again.
+#[test]
+fn a_log_that_cannot_be_read_to_its_end_is_read_again_from_the_last_known_row() {
+    let (mut world, mut dice) = (World::new(), Dice(9));
+    let expected = world.stage(&mut dice, 40);
+    world.changed.flush(&world.db).unwrap();
+    world.db.execute_batch("COMMIT").unwrap();
+    world.changed.undo(); // the commit seemed to fail
+    let sql = "INSERT INTO changed_users (no, campaign, user, request)
+               SELECT MAX(no) + 1, 1, CAST(x'ff' AS TEXT), '' FROM changed_users";
+    world.db.execute(sql, []).unwrap();
+    world.changed.catch_up(&world.db).unwrap_err();
+    let sql = "DELETE FROM changed_users WHERE no = (SELECT MAX(no) FROM changed_users)";
+    world.db.execute(sql, []).unwrap();
+    world.changed.catch_up(&world.db).unwrap();
+    world.count_draws(expected);
+    world.check();
+}
+
 #[test]
 fn a_log_that_grows_on_is_trimmed_and_few_rows_wait() {
     let (mut world, mut dice) = (World::new(), Dice(7));
