@@ -6,6 +6,7 @@ use super::{
     job::Command,
     state::CampaignState,
     step::{Step, definition},
+    users::record_of,
 };
 use crate::store::{
     Entry, Refusal, Result, StoreError,
@@ -37,19 +38,19 @@ fn grant(
     state: &mut CampaignState,
 ) -> Result<BonusAnswer> {
     let name = (&command.user, &command.request);
-    if let Some(entry) = step.remembered(state.no, name)? {
+    let known = step.user_row(state.no, &command.user)?;
+    if let Some(entry) = step.remembered(state.no, name, known.as_deref())? {
         // Whatever hides the answer, the grant was made.
         return replay(command, step, state, entry).map_err(StoreError::after_write);
     }
     rules::admit_bonus_time(&state.view, command, step.now)?;
     step.admit_backlog()?;
     let campaign = Arc::clone(&state.view.campaign);
-    let stored = step.load_user(state.no, &command.user)?;
+    let stored = known.as_deref().map(record_of).transpose()?;
     let is_new = stored.is_none();
     let user = rules::grant_bonus(&campaign, command, stored, step.now)?;
     state.users += u64::from(is_new);
     state.touch();
-    step.save_user(state.no, &command.user, &user);
     let entry = BonusEntry {
         version: state.view.version,
         user: command.user.clone(),
@@ -59,7 +60,8 @@ fn grant(
         counts: user.counts(),
     };
     let ledger = step.append(state, &Body::Bonus(entry.clone()))?;
-    step.remember(state.no, name, ledger);
+    let before = known.and_then(|columns| columns.latest);
+    step.save_draw(state.no, name, &user, before, ledger)?;
     Ok(BonusAnswer {
         entry: Arc::new(entry),
         ledger,

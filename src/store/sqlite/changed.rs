@@ -34,8 +34,7 @@ use super::{
 const WAITING_PER_PAGE: usize = 10;
 const PAGES_LEFT_OUT: usize = 64;
 /// Bounds of the number of rows that wait. Up to a chunk more may wait, and after a start twice as
-/// many for a while. A user who has drawn once has two rows, which take about 345 bytes of memory
-/// together.
+/// many for a while. The row of a user who has drawn once takes about 250 bytes of memory.
 const WAITING_MIN: usize = 64;
 const WAITING_MAX: usize = 500_000;
 /// The fewest rows that a batch writes because many wait: about ten pages. A batch that has changed
@@ -217,28 +216,34 @@ impl Changed {
     /// all, after a rollback those of a commit that has failed and yet counts.
     pub(super) fn catch_up(&mut self, db: &Connection) -> rusqlite::Result<()> {
         let mut statement = db.prepare_cached(
-            "SELECT campaign, user, request, sequence, draws IS NOT NULL, no,
-                    day, free_today, paid_today, draws, bonus_used, wins, bonus, more
+            "SELECT campaign, no, user, draws IS NOT NULL,
+                    day, free_today, paid_today, draws, bonus_used, wins, bonus, more,
+                    request, sequence
              FROM changed_users WHERE no > max(?1, 0) ORDER BY no",
         )?;
         let mut read = Vec::new();
         let mut last = self.committed.last;
         let mut rows = statement.query([self.committed.last])?;
         while let Some(row) = rows.next()? {
-            let (campaign, no): (_, i64) = (row.get(0)?, row.get(5)?);
-            let (user, request) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
+            let (campaign, user) = (row.get(0)?, row.get_ref(2)?.as_str()?);
+            let (key, read_row) = match row.get(3)? {
+                true => {
+                    let columns = Columns::read(row, 4)?;
+                    (Key::new(campaign, user, ""), Row::Record(Box::new(columns)))
+                }
+                false => {
+                    let request = row.get_ref(12)?.as_str()?;
+                    (
+                        Key::new(campaign, user, request),
+                        Row::Remembered(row.get(13)?),
+                    )
+                }
+            };
             // What waited when the round began is in the table up to its hand.
             let Progress { begun, hand, .. } = &self.committed;
-            let waits = |key: &Key| no > *begun || key > hand;
-            let key = Key::new(campaign, user, "");
-            if row.get(4)? && waits(&key) {
-                read.push((key, Row::Record(Box::new(Columns::read(row, 6)?))));
-            }
-            let key = Key::new(campaign, user, request);
-            if let Some(sequence) = row.get(3)?
-                && waits(&key)
-            {
-                read.push((key, Row::Remembered(sequence)));
+            let no = row.get(1)?;
+            if no > *begun || key > *hand {
+                read.push((key, read_row));
             }
             last = no;
         }
@@ -277,7 +282,7 @@ impl Changed {
         Ok(removed == CHUNK_AT_TICK || until <= self.progress.last)
     }
 
-    /// Appends the changes to the log: a user's record together with the user's first request.
+    /// Appends the changes to the log.
     fn write_log(&mut self, db: &Connection) -> rusqlite::Result<()> {
         let mut insert = db.prepare_cached(
             "INSERT INTO changed_users
@@ -285,20 +290,15 @@ impl Changed {
               day, free_today, paid_today, draws, bonus_used, wins, bonus, more)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         )?;
-        let mut staged = self.staged.iter().peekable();
-        while let Some((key, row)) = staged.next() {
+        for (key, row) in &self.staged {
             let (user, mut request) = key.parts();
             let (mut sequence, mut record) = (None, None);
             match row {
                 Row::Remembered(of_request) => sequence = Some(*of_request),
                 Row::Record(columns) => {
                     record = Some(columns);
-                    let of_user = |(next, row): &(&Key, &Row)| {
-                        let is_of_user = next.campaign == key.campaign && next.parts().0 == user;
-                        is_of_user && matches!(row, Row::Remembered(_))
-                    };
-                    if let Some((next, Row::Remembered(of_request))) = staged.next_if(of_user) {
-                        (request, sequence) = (next.parts().1, Some(*of_request));
+                    if let Some(latest) = &columns.latest {
+                        (request, sequence) = (&*latest.request, Some(latest.sequence));
                     }
                 }
             }

@@ -1,5 +1,8 @@
 use super::*;
-use crate::store::sqlite::{open::prepare_schema, rows::answering};
+use crate::store::sqlite::{
+    open::{BEFORE_LATEST, prepare_schema, prepare_up_to},
+    rows::{Latest, answering, user_row},
+};
 
 /// What a store does at random: the finaliser of SplitMix64.
 struct Dice(u64);
@@ -32,6 +35,10 @@ impl World {
     fn new() -> Self {
         let db = Connection::open_in_memory().unwrap();
         prepare_schema(&db).unwrap();
+        Self::of(db)
+    }
+
+    fn of(db: Connection) -> Self {
         let waiting = Waiting::default();
         Self {
             changed: Changed::load(&db, waiting.clone()).unwrap(),
@@ -60,28 +67,56 @@ impl World {
             self.sequence += 1;
             let campaign = self.campaign + dice.below(2) as i64;
             let user = format!("u{}", dice.below(60));
-            let record = Row::Record(Box::new(Columns {
+            let record = Columns {
                 draws: self.sequence,
                 more: (dice.below(5) == 0).then(|| "{}".into()),
                 ..Columns::default()
-            }));
-            let record = (Key::new(campaign, &user, ""), record);
-            let request = Key::new(campaign, &user, &format!("r{}", dice.below(12)));
-            let request = (request, Row::Remembered(self.sequence));
+            };
+            let user = Key::new(campaign, &user, "");
+            let before = self.user(&user).and_then(|columns| columns.latest);
             // A grant by an operator remembers nothing here.
-            let rows = [record]
-                .into_iter()
-                .chain((dice.below(8) > 0).then_some(request));
-            for (key, row) in rows {
-                if let Row::Remembered(sequence) = row {
-                    self.drawn.push((sequence, key.clone()));
-                }
-                self.changed.put(key.clone(), row.clone());
-                assert_eq!(self.changed.get(&key).as_ref(), Some(&row));
-                expected.insert(key, row);
+            let request = (dice.below(8) > 0).then(|| format!("r{}", dice.below(12)));
+            self.put(&user, record.clone(), before, request.as_deref());
+            expected.insert(user.clone(), Row::Record(Box::new(record)));
+            if let Some(request) = request {
+                let key = Key::new(campaign, user.parts().0, &request);
+                self.drawn.push((self.sequence, key.clone()));
+                expected.insert(key, Row::Remembered(self.sequence));
             }
         }
         expected
+    }
+
+    /// Writes a user's row as a draw does, and the request before it.
+    fn put(
+        &mut self,
+        key: &Key,
+        mut record: Columns,
+        before: Option<Latest>,
+        request: Option<&str>,
+    ) {
+        record.latest = match request {
+            Some(request) => Some(Latest {
+                request: request.into(),
+                sequence: self.sequence,
+            }),
+            None => before.clone(),
+        };
+        if let Some(before) = before
+            && record.latest.as_ref().map(|latest| &latest.request) != Some(&before.request)
+        {
+            let (user, _) = key.parts();
+            let own = Key::new(key.campaign, user, &before.request);
+            self.changed.put(own, Row::Remembered(before.sequence));
+        }
+        let row = Row::Record(Box::new(record));
+        self.changed.put(key.clone(), row.clone());
+        assert_eq!(self.changed.get(key), Some(row));
+    }
+
+    /// A user's row as the writer sees it.
+    fn user(&self, key: &Key) -> Option<Box<Columns>> {
+        user_row(&self.db, self.changed.get(key), key).unwrap()
     }
 
     /// Ends a transaction: it is committed, undone, or it seems to fail and yet counts.
@@ -162,30 +197,20 @@ impl World {
         self.db.query_row(sql, params, |row| row.get(0)).unwrap()
     }
 
-    /// A row of the table.
-    fn in_table(&self, key: &Key) -> Option<Row> {
-        let (user, request) = key.parts();
-        let sql = "SELECT sequence, day, free_today, paid_today, draws, bonus_used, wins, bonus,
-                       more FROM users WHERE campaign = ?1 AND user = ?2 AND request = ?3";
-        let mut statement = self.db.prepare_cached(sql).unwrap();
-        let row = statement.query_row(params![key.campaign, user, request], |row| {
-            Ok(match row.get(0)? {
-                Some(sequence) => Row::Remembered(sequence),
-                None => Row::Record(Box::new(Columns::read(row, 1)?)),
-            })
-        });
-        row.optional().unwrap()
-    }
-
-    /// What a row is, wherever it is; none if it is a request that is forgotten.
+    /// A user's record or a request, wherever it is; none if it is a request that is forgotten.
     fn find(&self, key: &Key) -> Option<Row> {
-        let waiting = self.waiting.get(key);
-        match key.parts() {
-            (_, "") => waiting.or_else(|| self.in_table(key)),
-            _ => answering(&self.db, waiting, key)
-                .unwrap()
-                .map(Row::Remembered),
+        let user = Key::new(key.campaign, key.parts().0, "");
+        let columns = user_row(&self.db, self.waiting.get(&user), &user).unwrap();
+        if *key == user {
+            let columns = columns.map(|columns| Columns {
+                latest: None,
+                ..*columns
+            });
+            return columns.map(|columns| Row::Record(Box::new(columns)));
         }
+        let waiting = self.waiting.get(key);
+        let found = answering(&self.db, columns.as_deref(), waiting, key).unwrap();
+        found.map(Row::Remembered)
     }
 
     /// Every row is what it must be, for the writer and for readers, and nothing else is found.
@@ -202,9 +227,10 @@ impl World {
         }
     }
 
-    /// The keys of the table.
+    /// The users and requests of the table.
     fn keys(&self) -> Vec<Key> {
-        let sql = "SELECT campaign, user, request FROM users";
+        let sql = "SELECT campaign, user, request FROM users
+                   UNION ALL SELECT campaign, user, latest FROM users WHERE latest IS NOT NULL";
         let mut statement = self.db.prepare_cached(sql).unwrap();
         let keys = statement.query_map([], |row| {
             let (user, request): (String, String) = (row.get(1)?, row.get(2)?);
@@ -249,8 +275,10 @@ fn users_are_as_they_were_changed_last_through_rollbacks_and_restarts() {
         );
         assert_eq!(world.waiting.read(Rows::len), 0);
         world.check();
-        let rows = world.count("SELECT COUNT(*) FROM users", []);
-        assert_eq!(rows, world.expected.len() as u64);
+        let keys: BTreeSet<_> = world.keys().into_iter().collect();
+        assert!(keys.iter().eq(world.expected.keys()));
+        let sql = "SELECT COUNT(*) FROM users WHERE sequence <= ?1";
+        assert_eq!(world.count(sql, [world.forgotten]), 0);
     }
 }
 
@@ -273,7 +301,7 @@ fn what_is_forgotten_after_a_commit_that_seemed_to_fail_leaves_the_table() {
     world.reopen();
     world.rest(10);
     world.check();
-    let sql = "SELECT COUNT(*) FROM users WHERE request <> ''";
+    let sql = "SELECT COUNT(*) FROM users WHERE request <> '' OR latest IS NOT NULL";
     assert_eq!(world.count(sql, []), 0);
 }
 
@@ -294,6 +322,46 @@ fn a_log_that_cannot_be_read_to_its_end_is_read_again_from_the_last_known_row() 
     world.changed.catch_up(&world.db).unwrap();
     world.count_draws(expected);
     world.check();
+}
+
+/// A request of the user beside the user's record was not the latest then, and the same request may
+/// have come again.
+#[test]
+fn a_log_of_the_version_before_keeps_all_its_requests() {
+    let db = Connection::open_in_memory().unwrap();
+    prepare_up_to(&db, BEFORE_LATEST).unwrap();
+    db.execute_batch(
+        "INSERT INTO meta (key, value) VALUES ('forgotten', '10');
+         INSERT INTO users (campaign, user, request, sequence, free_today, paid_today, draws,
+                            bonus_used, wins)
+         VALUES (1, 'anna', '', NULL, 4, 0, 4, 0, 0), (1, 'anna', 'r1', 11, NULL, NULL, NULL, NULL,
+                 NULL), (1, 'bert', '', NULL, 1, 0, 4, 0, 0), (1, 'bert', 'r1', 12, NULL, NULL,
+                 NULL, NULL, NULL), (1, 'carl', '', NULL, 1, 0, 1, 0, 0);
+         INSERT INTO changed_users (no, campaign, user, request, sequence, free_today, paid_today,
+                                    draws, bonus_used, wins)
+         VALUES (0, 1, 'anna', '', 43, NULL, NULL, NULL, NULL, NULL),
+                (40, 1, 'anna', 'r2', 9, 2, 0, 2, 0, 0), (41, 1, 'anna', 'r3', 21, 3, 0, 3, 0, 0),
+                (42, 1, 'anna', 'r2', 22, 4, 0, 4, 0, 0), (43, 1, 'anna', 'r4', 23, NULL, NULL,
+                 NULL, NULL, NULL), (44, 1, 'carl', '', NULL, 2, 0, 2, 0, 0)",
+    )
+    .unwrap();
+    prepare_schema(&db).unwrap();
+    let mut world = World::of(db);
+    for _ in 0..2 {
+        let draws = |user| world.user(&Key::new(1, user, "")).unwrap().draws;
+        assert_eq!((draws("anna"), draws("bert"), draws("carl")), (4, 4, 2));
+        let names = ["anna", "bert", "carl"];
+        let found = names.map(|user| {
+            ["r1", "r2", "r3", "r4"].map(|request| match world.find(&Key::new(1, user, request)) {
+                Some(Row::Remembered(sequence)) => sequence,
+                _ => 0,
+            })
+        });
+        assert_eq!(found, [[11, 22, 21, 23], [12, 0, 0, 0], [0; 4]]);
+        world.reopen();
+        world.rest(10);
+    }
+    assert_eq!(world.waiting.read(Rows::len), 0);
 }
 
 #[test]

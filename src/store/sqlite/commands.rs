@@ -12,7 +12,7 @@ use super::{
     state::CampaignState,
     step::Step,
     units,
-    users::is_blocked,
+    users::{is_blocked, record_of},
 };
 use crate::{
     model::{CampaignId, Moment, PoolNo, RequestId},
@@ -101,7 +101,8 @@ fn subjects(step: &Step<'_>, campaign: &CampaignState, operation: &Operation) ->
     let (users, blocked) = match operation {
         Operation::Grant { users, .. } => {
             let records = users.iter().map(|user| {
-                let record = step.load_user(campaign.no, user)?;
+                let row = step.user_row(campaign.no, user)?;
+                let record = row.as_deref().map(record_of).transpose()?;
                 Ok((user.clone(), record))
             });
             return Ok(Subjects::Records(records.collect::<Result<_>>()?));

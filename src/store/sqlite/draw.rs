@@ -10,7 +10,7 @@ use super::{
     state::CampaignState,
     step::{Step, definition},
     units::Queue,
-    users::is_blocked,
+    users::{is_blocked, record_of},
 };
 use crate::{
     model::{Moment, PoolNo, PrizeNo},
@@ -41,7 +41,8 @@ impl Command for Arc<DrawCommand> {
 
 fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -> Result<Drawn> {
     let name = (&command.user, &command.request);
-    if let Some(entry) = step.remembered(state.no, name)? {
+    let known = step.user_row(state.no, &command.user)?;
+    if let Some(entry) = step.remembered(state.no, name, known.as_deref())? {
         // Whatever hides the answer, the draw was made.
         return replay(command, step.db, state, entry).map_err(StoreError::after_write);
     }
@@ -49,7 +50,7 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
     step.admit_backlog()?;
 
     let campaign = Arc::clone(&state.view.campaign);
-    let stored = step.load_user(state.no, &command.user)?;
+    let stored = known.as_deref().map(record_of).transpose()?;
     let is_new = stored.is_none();
     let (mut user, charge, hour) = rules::admit_user(&campaign, command, stored, step.now)?;
 
@@ -83,7 +84,6 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
     }
     state.users += u64::from(is_new);
     state.touch();
-    step.save_user(state.no, &command.user, &user);
     let body = Body::Draw(DrawEntry {
         version: state.view.version,
         user: command.user.clone(),
@@ -96,7 +96,8 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
         segments: campaign.known_segments(&command.segments).to_vec(),
     });
     let ledger = step.append(state, &body)?;
-    step.remember(state.no, name, ledger);
+    let before = known.and_then(|columns| columns.latest);
+    step.save_draw(state.no, name, &user, before, ledger)?;
     let Body::Draw(entry) = body else {
         return Err(StoreError::corrupt("a draw is a draw"));
     };

@@ -73,7 +73,7 @@ use self::{
     probe::{Committed, ProbeCommand},
     readers::Readers,
     reserve::Reserve,
-    rows::Key,
+    rows::{Key, user_row},
     step::{Bound, Core, Published},
     wal::Wal,
     writer::Writer,
@@ -341,11 +341,19 @@ impl Store for SqliteStore {
         request: &RequestId,
     ) -> Result<DrawAnswer> {
         let no = self.known(campaign).await?.no;
+        let key = Key::record(no, user);
+        let waiting = self.waiting.get(&key);
+        let known = self
+            .read(move |db| Ok(user_row(db, waiting, &key)?))
+            .await?;
         let waiting = self.waiting.get(&Key::request(no, (user, request)));
         let oldest = self.clock_now() - self.request_memory;
         let (campaign, user, request) = (campaign.clone(), user.clone(), request.clone());
-        self.read(move |db| read::find_draw(db, waiting, &campaign, (&user, &request), oldest))
-            .await
+        self.read(move |db| {
+            let name = (&user, &request);
+            read::find_draw(db, known.as_deref(), waiting, &campaign, name, oldest)
+        })
+        .await
     }
 
     async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView> {

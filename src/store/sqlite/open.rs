@@ -49,11 +49,15 @@ const SCHEMAS: [&str; SCHEMA_VERSION as usize] = [
     include_str!("schema_changed.sql"),
     include_str!("schema_lookup.sql"),
     include_str!("schema_operations.sql"),
+    include_str!("schema_latest.sql"),
 ];
 /// The version of the schema.
-pub(super) const SCHEMA_VERSION: u32 = 19;
+pub(super) const SCHEMA_VERSION: u32 = 20;
 /// The last version before [`lookup::build`].
 pub(super) const BEFORE_LOOKUP: usize = 17;
+/// The last version in which each request had a row of its own.
+#[cfg(test)]
+pub(super) const BEFORE_LATEST: usize = 19;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 32 MiB of pages; readers, whose pages every commit makes stale, keep few.

@@ -9,10 +9,10 @@ use super::{
     draw::deck_stop,
     load::load,
     removal::not_found,
-    rows::{Key, Row},
+    rows::{Columns, Key, Row, user_row},
     state::CampaignState,
     units::Queue,
-    users::{find_block, list_blocks, load_user, remembered},
+    users::{find_block, list_blocks, record_of, remembered},
     windows::{load_live, read_window, window_columns},
 };
 use crate::{
@@ -55,9 +55,9 @@ pub(super) fn user(
 ) -> Result<UserView> {
     let no = campaign_no(db, &view.campaign.id)?;
     let today = view.campaign.zone.day(now);
-    let record = load_user(db, waiting, no, user)?
-        .unwrap_or_default()
-        .on(today, now);
+    let row = user_row(db, waiting, &Key::record(no, user))?;
+    let record = row.as_deref().map(record_of).transpose()?;
+    let record = record.unwrap_or_default().on(today, now);
     Ok(UserView { view, record, now })
 }
 
@@ -94,16 +94,18 @@ pub(super) fn blocked_users(
     })
 }
 
-/// What a remembered draw answered. `waiting` is its row if it is not in the table yet.
+/// What a remembered draw answered. For `user` and `waiting` see
+/// [`answering`](super::rows::answering).
 pub(super) fn find_draw(
     db: &Connection,
+    user: Option<&Columns>,
     waiting: Option<Row>,
     id: &CampaignId,
     name: (&UserId, &RequestId),
     oldest: Moment,
 ) -> Result<DrawAnswer> {
     let no = campaign_no(db, id)?;
-    let found = remembered(db, waiting, &Key::request(no, name), oldest);
+    let found = remembered(db, user, waiting, &Key::request(no, name), oldest);
     let found = found.map_err(|error| error.with_executed(Executed::No))?;
     let entry = found.ok_or(Refusal::DrawNotFound)?;
     let Body::Draw(draw) = entry.body else {

@@ -1,4 +1,7 @@
 //! Rows of the table `users`: the record of each user, and the requests that are remembered.
+//!
+//! The latest request of a user is remembered in the row of the user's record: most users draw once
+//! or twice, so most have one row. Requests before it have rows of their own.
 
 use rusqlite::{Connection, OptionalExtension as _, Row as DbRow, params};
 
@@ -40,12 +43,21 @@ impl Key {
 pub(super) enum Row {
     /// A user's record.
     Record(Box<Columns>),
-    /// A request: the number of the ledger entry that answers it. If the request is forgotten, the
-    /// table may have a later one under the same key.
+    /// A request before the user's latest: the number of the ledger entry that answers it. If the
+    /// request is forgotten, it may be the latest too, and the table may have a later one under the
+    /// same key.
     Remembered(u64),
 }
 
-/// The columns of a user's record.
+/// The latest request of a user that is remembered. It may be forgotten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Latest {
+    pub(super) request: Box<str>,
+    /// The number of the ledger entry that answers it.
+    pub(super) sequence: u64,
+}
+
+/// The columns of a user's row: the record, and the latest request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Columns {
     pub(super) day: Option<i32>,
@@ -56,11 +68,20 @@ pub(super) struct Columns {
     pub(super) wins: u64,
     pub(super) bonus: Option<Box<str>>,
     pub(super) more: Option<Box<str>>,
+    pub(super) latest: Option<Latest>,
 }
 
 impl Columns {
-    /// Reads them from here on.
+    /// Reads them from here on; the last two are the latest request and its number.
     pub(super) fn read(row: &DbRow<'_>, from: usize) -> rusqlite::Result<Self> {
+        let request: Option<Box<str>> = row.get(from + 8)?;
+        let latest = match request.filter(|request| !request.is_empty()) {
+            Some(request) => Some(Latest {
+                request,
+                sequence: row.get(from + 9)?,
+            }),
+            None => None,
+        };
         Ok(Self {
             day: row.get(from)?,
             free_today: row.get(from + 1)?,
@@ -70,17 +91,49 @@ impl Columns {
             wins: row.get(from + 5)?,
             bonus: row.get(from + 6)?,
             more: row.get(from + 7)?,
+            latest,
         })
     }
 }
 
-/// The number of the entry that answers a request, unless it is forgotten. `waiting` is the
-/// request's row if it is not in the table yet.
-pub(super) fn answering(
+/// A user's row; none for a user never seen. `waiting` is it if it is not in the table yet.
+pub(super) fn user_row(
     db: &Connection,
     waiting: Option<Row>,
     key: &Key,
+) -> rusqlite::Result<Option<Box<Columns>>> {
+    if let Some(Row::Record(columns)) = waiting {
+        return Ok(Some(columns));
+    }
+    let (user, _) = key.parts();
+    let sql = "SELECT day, free_today, paid_today, draws, bonus_used, wins, bonus, more,
+                      latest, sequence
+               FROM users WHERE campaign = ?1 AND user = ?2 AND request = ''";
+    let mut statement = db.prepare_cached(sql)?;
+    let found = statement.query_row(params![key.campaign, user], |row| Columns::read(row, 0));
+    Ok(found.optional()?.map(Box::new))
+}
+
+/// The number of the entry that answers a request, unless it is forgotten. `user` is the user's
+/// row, and `waiting` the request's own, looked up after that one, if it is not in the table yet: a
+/// request that is no longer the latest has its own row from the same commit on.
+pub(super) fn answering(
+    db: &Connection,
+    user: Option<&Columns>,
+    waiting: Option<Row>,
+    key: &Key,
 ) -> rusqlite::Result<Option<u64>> {
+    // Whoever has no record has not drawn.
+    let Some(columns) = user else {
+        return Ok(None);
+    };
+    let (_, request) = key.parts();
+    if let Some(latest) = &columns.latest
+        && *latest.request == *request
+    {
+        let is_kept = latest.sequence > forgotten(db)?;
+        return Ok(is_kept.then_some(latest.sequence));
+    }
     if let Some(Row::Remembered(sequence)) = waiting
         && sequence > forgotten(db)?
     {
@@ -103,7 +156,7 @@ pub(super) fn forgotten(db: &Connection) -> rusqlite::Result<u64> {
     db.prepare_cached(sql)?.query_row([], |row| row.get(0))
 }
 
-/// Writes a row to the table, or deletes a request that is forgotten.
+/// Writes a row to the table, or removes a request that is forgotten.
 pub(super) fn write_row(
     db: &Connection,
     key: &Key,
@@ -118,6 +171,12 @@ pub(super) fn write_row(
                  WHERE campaign = ?1 AND user = ?2 AND request = ?3 AND sequence <= ?4",
             )?
             .execute(params![key.campaign, user, request, forgotten])?;
+            db.prepare_cached(
+                "UPDATE users SET latest = NULL, sequence = NULL
+                 WHERE campaign = ?1 AND user = ?2 AND request = '' AND latest = ?3
+                  AND sequence <= ?4",
+            )?
+            .execute(params![key.campaign, user, request, forgotten])?;
         }
         Row::Remembered(sequence) => {
             db.prepare_cached(
@@ -127,11 +186,13 @@ pub(super) fn write_row(
             .execute(params![key.campaign, user, request, sequence])?;
         }
         Row::Record(record) => {
+            let is_kept = |latest: &&Latest| latest.sequence > forgotten;
+            let latest = record.latest.as_ref().filter(is_kept);
             db.prepare_cached(
                 "INSERT OR REPLACE INTO users
                  (campaign, user, request, day, free_today, paid_today, draws, bonus_used, wins,
-                  bonus, more)
-                 VALUES (?1, ?2, '', ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                  bonus, more, latest, sequence)
+                 VALUES (?1, ?2, '', ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
             )?
             .execute(params![
                 key.campaign,
@@ -143,7 +204,9 @@ pub(super) fn write_row(
                 record.bonus_used,
                 record.wins,
                 record.bonus,
-                record.more
+                record.more,
+                latest.map(|latest| &*latest.request),
+                latest.map(|latest| latest.sequence),
             ])?;
         }
     }

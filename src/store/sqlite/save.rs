@@ -43,7 +43,7 @@ pub(super) fn save(
     }
     move_units(step.db, campaign, &changes)?;
     for change in &changes.users {
-        step.save_user(campaign.no, &change.user, &change.after);
+        step.save_user(campaign.no, &change.user, &change.after)?;
         campaign.users += u64::from(change.before.is_none());
         campaign.dirty = true;
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     columns::{entry, from_json, to_json},
-    rows::{Columns, Key, Row, answering},
+    rows::{Columns, Key, Latest, Row, answering, forgotten, user_row},
     state::CampaignState,
     step::Step,
 };
@@ -46,51 +46,79 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl Step<'_> {
+    /// A user's row as it was last written; none for a user never seen.
+    pub(super) fn user_row(&self, campaign: i64, user: &UserId) -> Result<Option<Box<Columns>>> {
+        let key = Key::record(campaign, user);
+        Ok(user_row(self.db, self.core.users.get(&key), &key)?)
+    }
+
     /// The entry of the draw, or of the caller's grant, that is remembered under this request id.
+    /// `user` is the user's row.
     pub(super) fn remembered(
         &self,
         campaign: i64,
         name: (&UserId, &RequestId),
+        user: Option<&Columns>,
     ) -> Result<Option<Entry>> {
         let key = Key::request(campaign, name);
         let waiting = self.core.users.get(&key);
         let oldest = self.now - self.core.request_memory;
-        remembered(self.db, waiting, &key, oldest)
-    }
-
-    /// Remembers the entry that answers a request.
-    pub(super) fn remember(
-        &mut self,
-        campaign: i64,
-        name: (&UserId, &RequestId),
-        ledger: LedgerId,
-    ) {
-        let key = Key::request(campaign, name);
-        self.core.users.put(key, Row::Remembered(ledger.sequence));
-    }
-
-    /// A user's record as it was last written; none for a user never seen.
-    pub(super) fn load_user(&self, campaign: i64, user: &UserId) -> Result<Option<UserRecord>> {
-        let waiting = self.core.users.get(&Key::record(campaign, user));
-        load_user(self.db, waiting, campaign, user)
+        remembered(self.db, user, waiting, &key, oldest)
     }
 
     /// Writes a user's record.
-    pub(super) fn save_user(&mut self, campaign: i64, user: &UserId, record: &UserRecord) {
+    pub(super) fn save_user(
+        &mut self,
+        campaign: i64,
+        user: &UserId,
+        record: &UserRecord,
+    ) -> Result<()> {
+        let row = self.user_row(campaign, user)?;
+        let latest = row.and_then(|columns| columns.latest);
+        let columns = columns_of(record, latest);
         let key = Key::record(campaign, user);
-        self.core.users.put(key, Row::Record(columns_of(record)));
+        self.core.users.put(key, Row::Record(columns));
+        Ok(())
+    }
+
+    /// Writes a user's record, and remembers the entry that answers the user's request. `before` is
+    /// the request that was the latest until now.
+    pub(super) fn save_draw(
+        &mut self,
+        campaign: i64,
+        (user, request): (&UserId, &RequestId),
+        record: &UserRecord,
+        before: Option<Latest>,
+        ledger: LedgerId,
+    ) -> Result<()> {
+        if let Some(before) = before
+            && *before.request != *request.as_str()
+            && before.sequence > forgotten(self.db)?
+        {
+            let key = Key::new(campaign, user.as_str(), &before.request);
+            self.core.users.put(key, Row::Remembered(before.sequence));
+        }
+        let latest = Latest {
+            request: request.as_str().into(),
+            sequence: ledger.sequence,
+        };
+        let columns = columns_of(record, Some(latest));
+        let key = Key::record(campaign, user);
+        self.core.users.put(key, Row::Record(columns));
+        Ok(())
     }
 }
 
 /// The entry of the draw, or of the caller's grant, that is remembered under this request id, if it
-/// is not older than `oldest`. `waiting` is the request's row if it is not in the table yet.
+/// is not older than `oldest`. For `user` and `waiting` see [`answering`].
 pub(super) fn remembered(
     db: &Connection,
+    user: Option<&Columns>,
     waiting: Option<Row>,
     key: &Key,
     oldest: Moment,
 ) -> Result<Option<Entry>> {
-    let Some(sequence) = answering(db, waiting, key)? else {
+    let Some(sequence) = answering(db, user, waiting, key)? else {
         return Ok(None);
     };
     // From here on it is known that the draw was made, whatever hides its answer.
@@ -110,42 +138,13 @@ pub(super) fn remembered(
     }
 }
 
-/// A user's record as it was last written; none for a user never seen. `waiting` is its row if it
-/// is not in the table yet.
-pub(super) fn load_user(
-    db: &Connection,
-    waiting: Option<Row>,
-    campaign: i64,
-    user: &UserId,
-) -> Result<Option<UserRecord>> {
-    let columns = match waiting {
-        Some(Row::Record(columns)) => *columns,
-        Some(Row::Remembered(_)) | None => {
-            let found = db
-                .prepare_cached(
-                    "SELECT day, free_today, paid_today, draws, bonus_used, wins, bonus, more
-                     FROM users WHERE campaign = ?1 AND user = ?2 AND request = ''",
-                )?
-                .query_row(params![campaign, user.as_str()], |row| {
-                    Columns::read(row, 0)
-                })
-                .optional()?;
-            let Some(columns) = found else {
-                return Ok(None);
-            };
-            columns
-        }
-    };
+/// Makes a record of its columns.
+pub(super) fn record_of(columns: &Columns) -> Result<UserRecord> {
     if columns.bonus_used > columns.draws {
         let (used, draws) = (columns.bonus_used, columns.draws);
         let text = format!("of {draws} draws of a user {used} were bonus draws");
         return Err(StoreError::corrupt(text));
     }
-    record_of(&columns).map(Some)
-}
-
-/// Makes a record of its columns.
-fn record_of(columns: &Columns) -> Result<UserRecord> {
     let more = columns.more.as_deref().map(from_json).transpose()?;
     let bonus = columns.bonus.as_deref().map(from_json).transpose()?;
     let more: More = more.unwrap_or_default();
@@ -165,8 +164,8 @@ fn record_of(columns: &Columns) -> Result<UserRecord> {
     })
 }
 
-/// Makes the columns of a record.
-fn columns_of(record: &UserRecord) -> Box<Columns> {
+/// Makes the columns of a record and the latest request.
+fn columns_of(record: &UserRecord, latest: Option<Latest>) -> Box<Columns> {
     let more = More {
         prizes: record.prizes.clone(),
         hour: record.hour,
@@ -183,6 +182,7 @@ fn columns_of(record: &UserRecord) -> Box<Columns> {
         wins: record.wins,
         bonus: (!record.bonus.is_empty()).then(|| to_json(&record.bonus).into()),
         more: (more != More::default()).then(|| to_json(&more).into()),
+        latest,
     })
 }
 

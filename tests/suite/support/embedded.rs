@@ -21,6 +21,10 @@ const REQUEST_MEMORY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Changes the tables back to schema version 2.
 pub const WITHOUT_INDEX: &str = "
+    INSERT OR REPLACE INTO users (campaign, user, request, sequence)
+    SELECT campaign, user, latest, sequence FROM users WHERE latest IS NOT NULL;
+    UPDATE users SET sequence = NULL WHERE request = '';
+    ALTER TABLE users DROP COLUMN latest;
     INSERT OR REPLACE INTO users (campaign, user, request, day, free_today, paid_today, draws,
                                   bonus_used, wins, bonus, more)
     SELECT campaign, user, '', day, free_today, paid_today, draws, bonus_used, wins, bonus, more
