@@ -8,8 +8,9 @@
 //! are done for many rows at a time, since each batch that did it for a few would write the same
 //! pages again.
 //!
-//! A request that is forgotten changes its row too: it waits again, and its turn in the round
-//! deletes the row. Whoever finds it before compares its number with `forgotten` in `meta`.
+//! A request that is forgotten waits too, under a key of its own: its turn in the round deletes its
+//! row, or takes it out of the row of the user. Whoever finds it before compares its number with
+//! `forgotten` in `meta`.
 //!
 //! A start reads the log into memory again, and goes on with the round: row 0 of the log says how
 //! far it was. Every reader looks into memory first, then begins to read the database: a row leaves
@@ -26,7 +27,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     faults::is_damage,
-    rows::{Columns, Key, Row, forgotten, write_row},
+    rows::{Columns, Key, Latest, Row, forgotten, write_row},
 };
 
 /// Rows that wait for each page of the database, so that a written page takes several. A store
@@ -144,10 +145,28 @@ impl Changed {
         self.staged.insert(key, row);
     }
 
+    /// Changes a user's row whose latest request was `before` until now: that one gets a row of its
+    /// own, unless the same request is the latest again.
+    pub(super) fn put_user(&mut self, key: Key, columns: Box<Columns>, before: Option<Latest>) {
+        let is_latest = |request: &str| {
+            let latest = columns.latest.as_ref();
+            latest.is_some_and(|latest| *latest.request == *request)
+        };
+        if let Some(before) = before
+            && !is_latest(&before.request)
+        {
+            let (user, _) = key.parts();
+            let own = Key::new(key.campaign, user, &before.request);
+            self.put(own, Row::Remembered(before.sequence));
+        }
+        self.put(key, Row::Record(columns));
+    }
+
     /// Forgets a request: in the same transaction, `forgotten` in `meta` must get to its number.
     pub(super) fn forget(&mut self, key: Key, sequence: u64) {
-        // A later one that waits takes the place of what the table has. If the same one waits, the
-        // table may have it nevertheless, after a commit that seemed to fail.
+        // A later one that waits takes the place of what the table has, and the user's row of the
+        // same batch that of the latest request there. If the same one waits, the table may have it
+        // nevertheless, after a commit that seemed to fail.
         let is_later = |row: Row| matches!(row, Row::Remembered(other) if other > sequence);
         if !self.get(&key).is_some_and(is_later) {
             self.put(key, Row::Remembered(sequence));

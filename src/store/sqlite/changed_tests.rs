@@ -74,9 +74,19 @@ impl World {
             };
             let user = Key::new(campaign, &user, "");
             let before = self.user(&user).and_then(|columns| columns.latest);
+            let before = before.filter(|before| before.sequence > self.forgotten);
             // A grant by an operator remembers nothing here.
             let request = (dice.below(8) > 0).then(|| format!("r{}", dice.below(12)));
-            self.put(&user, record.clone(), before, request.as_deref());
+            let mut columns = Box::new(record.clone());
+            columns.latest = match &request {
+                Some(request) => Some(Latest {
+                    request: request.as_str().into(),
+                    sequence: self.sequence,
+                }),
+                None => before.clone(),
+            };
+            self.changed.put_user(user.clone(), columns.clone(), before);
+            assert_eq!(self.user(&user), Some(columns));
             expected.insert(user.clone(), Row::Record(Box::new(record)));
             if let Some(request) = request {
                 let key = Key::new(campaign, user.parts().0, &request);
@@ -85,33 +95,6 @@ impl World {
             }
         }
         expected
-    }
-
-    /// Writes a user's row as a draw does, and the request before it.
-    fn put(
-        &mut self,
-        key: &Key,
-        mut record: Columns,
-        before: Option<Latest>,
-        request: Option<&str>,
-    ) {
-        record.latest = match request {
-            Some(request) => Some(Latest {
-                request: request.into(),
-                sequence: self.sequence,
-            }),
-            None => before.clone(),
-        };
-        if let Some(before) = before
-            && record.latest.as_ref().map(|latest| &latest.request) != Some(&before.request)
-        {
-            let (user, _) = key.parts();
-            let own = Key::new(key.campaign, user, &before.request);
-            self.changed.put(own, Row::Remembered(before.sequence));
-        }
-        let row = Row::Record(Box::new(record));
-        self.changed.put(key.clone(), row.clone());
-        assert_eq!(self.changed.get(key), Some(row));
     }
 
     /// A user's row as the writer sees it.
@@ -213,6 +196,30 @@ impl World {
         found.map(Row::Remembered)
     }
 
+    /// What a reader knows of some requests that are remembered after its first look.
+    fn begin_reads(&self, dice: &mut Dice) -> Vec<(Key, Row, Option<Box<Columns>>)> {
+        let is_request = |(key, _): &(&Key, &Row)| !key.parts().1.is_empty();
+        let requests = self.expected.iter().filter(is_request);
+        let some = requests.filter(|_| dice.below(8) == 0);
+        some.map(|(key, row)| {
+            let user = Key::new(key.campaign, key.parts().0, "");
+            let columns = user_row(&self.db, self.waiting.get(&user), &user).unwrap();
+            (key.clone(), row.clone(), columns)
+        })
+        .collect()
+    }
+
+    /// The second looks: what is remembered still is found, whatever has happened since.
+    fn end_reads(&self, reads: Vec<(Key, Row, Option<Box<Columns>>)>) {
+        for (key, row, columns) in reads {
+            if self.expected.get(&key) == Some(&row) {
+                let waiting = self.waiting.get(&key);
+                let found = answering(&self.db, columns.as_deref(), waiting, &key).unwrap();
+                assert_eq!(found.map(Row::Remembered), Some(row), "{key:?}");
+            }
+        }
+    }
+
     /// Every row is what it must be, for the writer and for readers, and nothing else is found.
     fn check(&self) {
         for (key, row) in &self.expected {
@@ -244,7 +251,12 @@ impl World {
 fn users_are_as_they_were_changed_last_through_rollbacks_and_restarts() {
     for seed in 0..8 {
         let (mut world, mut dice) = (World::new(), Dice(seed));
+        let mut reads = Vec::new();
         for _ in 0..150 {
+            if dice.below(3) == 0 {
+                world.end_reads(reads);
+                reads = world.begin_reads(&mut dice);
+            }
             match dice.below(20) {
                 0 => world.reopen(),
                 1 => {

@@ -73,7 +73,7 @@ use self::{
     probe::{Committed, ProbeCommand},
     readers::Readers,
     reserve::Reserve,
-    rows::{Key, user_row},
+    rows::{Key, Row, user_row},
     step::{Bound, Core, Published},
     wal::Wal,
     writer::Writer,
@@ -343,9 +343,13 @@ impl Store for SqliteStore {
         let no = self.known(campaign).await?.no;
         let key = Key::record(no, user);
         let waiting = self.waiting.get(&key);
-        let known = self
-            .read(move |db| Ok(user_row(db, waiting, &key)?))
-            .await?;
+        let known = match waiting {
+            Some(Row::Record(columns)) => Some(columns),
+            waiting => {
+                self.read(move |db| Ok(user_row(db, waiting, &key)?))
+                    .await?
+            }
+        };
         let waiting = self.waiting.get(&Key::request(no, (user, request)));
         let oldest = self.clock_now() - self.request_memory;
         let (campaign, user, request) = (campaign.clone(), user.clone(), request.clone());

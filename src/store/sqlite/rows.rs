@@ -43,9 +43,9 @@ impl Key {
 pub(super) enum Row {
     /// A user's record.
     Record(Box<Columns>),
-    /// A request before the user's latest: the number of the ledger entry that answers it. If the
-    /// request is forgotten, it may be the latest too, and the table may have a later one under the
-    /// same key.
+    /// A request before the user's latest, or any that was made before version 20 of the schema:
+    /// the number of the ledger entry that answers it. If the request is forgotten, it may be the
+    /// latest too, and the table may have a later one under the same key.
     Remembered(u64),
 }
 

@@ -5,7 +5,8 @@
 ALTER TABLE users ADD COLUMN latest TEXT; -- of a record: the request id of the latest draw, if it is remembered
 
 -- In the log, a request beside a record is the user's latest from now on. Until then it stood for a
--- row of its own, and gets one.
+-- row of its own, and gets one. So do requests without a record: the same request may be in both, and
+-- its highest number, which is its last one, must come last.
 INSERT INTO changed_users (no, campaign, user, request, sequence)
 SELECT ROW_NUMBER() OVER () + (
            SELECT MAX(MAX(no), COALESCE(SUM(sequence) FILTER (WHERE no = 0), 0)) FROM changed_users

@@ -91,20 +91,17 @@ impl Step<'_> {
         before: Option<Latest>,
         ledger: LedgerId,
     ) -> Result<()> {
-        if let Some(before) = before
-            && *before.request != *request.as_str()
-            && before.sequence > forgotten(self.db)?
-        {
-            let key = Key::new(campaign, user.as_str(), &before.request);
-            self.core.users.put(key, Row::Remembered(before.sequence));
-        }
+        let before = match before {
+            Some(before) if before.sequence > forgotten(self.db)? => Some(before),
+            _ => None,
+        };
         let latest = Latest {
             request: request.as_str().into(),
             sequence: ledger.sequence,
         };
         let columns = columns_of(record, Some(latest));
         let key = Key::record(campaign, user);
-        self.core.users.put(key, Row::Record(columns));
+        self.core.users.put_user(key, columns, before);
         Ok(())
     }
 }
