@@ -36,9 +36,10 @@ use rule::of_ledger;
 
 /// The time between two readings if nobody asks.
 const PAUSE: Duration = Duration::from_secs(60);
-/// The least time between two readings.
+/// Bounds of the least time between two readings. Within them, it is this many times as long as the
+/// reading took: a reading may take long only because the store stood still for once.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
-/// The pause is also at least this many times as long as the reading took.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
 const PAUSE_TIMES: u32 = 50;
 /// Campaigns that are listed at once.
 const PAGE: usize = 100;
@@ -86,7 +87,7 @@ pub(super) async fn watch(desk: &Desk) {
             debug!("the alerts of campaigns are not read: {error}");
         }
         alerts.latest.send_replace(Some(reading));
-        let least = PAUSE_MIN.max(begun.elapsed() * PAUSE_TIMES);
+        let least = (begun.elapsed() * PAUSE_TIMES).clamp(PAUSE_MIN, PAUSE_MAX);
         sleep(least).await;
         // Somebody asks, or it is time anyway.
         drop(timeout(PAUSE.saturating_sub(least), alerts.asked.notified()).await);
