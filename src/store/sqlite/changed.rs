@@ -35,7 +35,8 @@ use super::{
 const WAITING_PER_PAGE: usize = 10;
 const PAGES_LEFT_OUT: usize = 64;
 /// Bounds of the number of rows that wait. Up to a chunk more may wait, and after a start twice as
-/// many for a while. The row of a user who has drawn once takes about 250 bytes of memory.
+/// many for a while. By its parts, the row of a user who has drawn once takes about 250 bytes of
+/// memory.
 const WAITING_MIN: usize = 64;
 const WAITING_MAX: usize = 500_000;
 /// The fewest rows that a batch writes because many wait: about ten pages. A batch that has changed
