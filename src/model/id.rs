@@ -2,7 +2,11 @@
 //! alphabet. Those that callers bring along (of users, requests and operators) belong to other
 //! systems: any text without control characters.
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{
+    borrow::{Borrow, Cow},
+    fmt,
+    sync::Arc,
+};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -64,6 +68,13 @@ macro_rules! id_types {
 
             /// The id as text, to the byte.
             pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        /// Ids are in the order of their text.
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
                 &self.0
             }
         }

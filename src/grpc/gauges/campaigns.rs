@@ -147,7 +147,7 @@ impl CampaignReading {
         };
         self.known.retain(|id, known| is_unread(id, known));
         let strangers = found.failed.iter();
-        let strangers = strangers.filter(|id| !self.known.contains_key(id)).count();
+        let strangers = strangers.filter(|id| !self.known.contains_key(*id)).count();
         let unreadable = self.known.len() + strangers;
         let figures_of = |id: &CampaignId, known: &Known, figures| CampaignFigures {
             id: id.to_string(),

@@ -46,7 +46,10 @@ impl CampaignData {
     /// Blocked users by id, after `after`.
     pub(super) fn blocked_users(&self, after: Option<&UserId>, limit: usize) -> BlockedUsers {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let blocked = self.blocked.range((from, Bound::Unbounded)).take(limit);
+        let blocked = self
+            .blocked
+            .range::<UserId, _>((from, Bound::Unbounded))
+            .take(limit);
         BlockedUsers {
             users: blocked
                 .map(|(user, note)| blocked_user(user, note))

@@ -10,9 +10,9 @@ use super::{
 };
 use crate::store::{Result, entry::Body};
 
-/// How many entries a step looks at: twice as many as were written since the last step, since a
-/// batch has one such step at most, but within these bounds. Draws wait for about a millisecond
-/// while a step looks at the fewest.
+/// How many entries a step looks at: twice as many as were written since the step before, since a
+/// batch has one such step at most, but within these bounds. The first step of a tick looks at the
+/// fewest. Draws wait for about a millisecond meanwhile.
 const AT_ONCE_MIN: u64 = 100;
 const AT_ONCE_MAX: u64 = 1000;
 
@@ -23,9 +23,9 @@ impl Command for ForgetCommand {
     type Reply = bool;
 
     fn run(&self, step: &mut Step<'_>) -> Result<bool> {
-        let written = step.core.sequence.saturating_sub(step.core.forgot_at);
+        let before = step.core.forgot_at.take().unwrap_or(step.core.sequence);
+        let written = step.core.sequence.saturating_sub(before);
         let at_once = (2 * written).clamp(AT_ONCE_MIN, AT_ONCE_MAX) as usize;
-        step.core.forgot_at = step.core.sequence;
         let from = forgotten(step.db)?;
         let oldest = step.now - step.core.request_memory;
         let entries: Vec<_> = {
@@ -47,8 +47,9 @@ impl Command for ForgetCommand {
                 .collect::<rusqlite::Result<_>>()?
         };
         let more = entries.len() == at_once;
-        if !more {
-            step.core.users.ask();
+        match more {
+            true => step.core.forgot_at = Some(step.core.sequence),
+            false => step.core.users.ask(),
         }
         let Some(((last, ..), _)) = entries.last() else {
             return Ok(false);

@@ -6,6 +6,7 @@
 //! each on a connection of a small pool.
 
 use std::{
+    ops::Bound::{Excluded, Unbounded},
     path::{Path, PathBuf},
     sync::{
         Arc, PoisonError, RwLock,
@@ -412,13 +413,9 @@ impl Store for SqliteStore {
             .published
             .read()
             .unwrap_or_else(PoisonError::into_inner);
-        let mut views: Vec<&CampaignView> = published
-            .values()
-            .map(|known| &known.view)
-            .filter(|view| after.is_none_or(|after| view.campaign.id.as_str() > after))
-            .collect();
-        views.sort_unstable_by(|a, b| a.campaign.id.cmp(&b.campaign.id));
-        Ok(views.into_iter().take(limit).cloned().collect())
+        let after = after.map_or(Unbounded, Excluded);
+        let known = published.range::<str, _>((after, Unbounded));
+        Ok(known.take(limit).map(|(_, it)| it.view.clone()).collect())
     }
 
     async fn campaign_ids(
@@ -432,12 +429,9 @@ impl Store for SqliteStore {
         }
         let published = self.published.read();
         let published = published.unwrap_or_else(PoisonError::into_inner);
-        let ids = published.keys();
-        let mut ids: Vec<_> = ids
-            .filter(|id| after.is_none_or(|after| *id > after))
-            .collect();
-        ids.sort_unstable();
-        Ok(ids.into_iter().take(limit).cloned().collect())
+        let after = after.map_or(Unbounded, Excluded);
+        let known = published.range::<CampaignId, _>((after, Unbounded));
+        Ok(known.take(limit).map(|(id, _)| id.clone()).collect())
     }
 
     async fn due_campaigns(

@@ -1,7 +1,7 @@
 //! Opening the embedded store: lock, schema, identity, key.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     fs::File,
     io::{self, Read as _},
     path::{Path, PathBuf},
@@ -98,7 +98,7 @@ pub struct Inspected {
 }
 
 /// Campaigns by id, as of the last commit.
-pub(super) type Campaigns = HashMap<CampaignId, KnownCampaign>;
+pub(super) type Campaigns = BTreeMap<CampaignId, KnownCampaign>;
 
 /// A campaign, and its number in the tables.
 #[derive(Clone)]

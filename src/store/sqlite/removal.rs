@@ -20,8 +20,9 @@ use crate::{
     },
 };
 
-/// The tables of campaigns and, apart from the campaign's number, their keys. Definitions go last.
-const TABLES: [(&str, &str); 12] = [
+/// The tables of campaigns, except `operations`, with their keys apart from the campaign's number.
+/// Definitions go last.
+const TABLES: [(&str, &str); 11] = [
     ("units", "pool, prize, score, window, number"),
     ("queues", "pool, prize"),
     ("windows", "pool, start"),
@@ -30,7 +31,6 @@ const TABLES: [(&str, &str); 12] = [
     ("stock", "prize"),
     ("codes", "prize, block"),
     ("users", "user, request"),
-    ("operations", "request"),
     ("deliveries", "pool, window, number, fork"),
     ("blocked", "user"),
     ("versions", "version"),
@@ -160,7 +160,10 @@ impl Command for RemoveCommand {
         let Some(no) = no.optional()? else {
             return Ok(false);
         };
-        if step.core.users.remove(step.db, no)? || remove_rows(step.db, no)? == REMOVED_FIELDS_MAX {
+        if step.core.users.remove(step.db, no)?
+            || remove_operations(step, no)? == REMOVED_FIELDS_MAX
+            || remove_rows(step.db, no)? == REMOVED_FIELDS_MAX
+        {
             return Ok(true);
         }
         // If the ledger is settled into this file, the table has the sink's salts.
@@ -172,8 +175,6 @@ impl Command for RemoveCommand {
         step.db
             .prepare_cached("UPDATE campaigns SET closed = NULL WHERE no = ?1")?
             .execute([no])?;
-        // The entries of operators' acts stayed for retries, which the tombstone refuses.
-        step.core.trimmed = 0;
         if let Some(settled) = step.core.settled {
             settling::trim(step, settled.sequence)?;
         }
@@ -181,7 +182,25 @@ impl Command for RemoveCommand {
     }
 }
 
-/// Removes a chunk of a campaign's rows; returns how many they were.
+/// Removes a chunk of a campaign's operators' acts; returns how many they were. Their entries in
+/// the ledger stayed for retries, which the tombstone refuses. Those that trimming has passed go
+/// too.
+fn remove_operations(step: &Step<'_>, campaign: i64) -> Result<usize> {
+    let sql = "DELETE FROM operations WHERE campaign = ?1 AND request IN (
+                   SELECT request FROM operations WHERE campaign = ?1 LIMIT ?2)
+               RETURNING sequence";
+    let mut delete = step.db.prepare_cached(sql)?;
+    let rows = delete.query_map(params![campaign, REMOVED_FIELDS_MAX], |row| row.get(0))?;
+    let removed = rows.collect::<rusqlite::Result<Vec<u64>>>()?;
+    let sql = "DELETE FROM ledger WHERE sequence = ?1";
+    let mut delete = step.db.prepare_cached(sql)?;
+    for sequence in removed.iter().filter(|it| **it < step.core.trimmed) {
+        delete.execute([sequence])?;
+    }
+    Ok(removed.len())
+}
+
+/// Removes a chunk of a campaign's other rows; returns how many they were.
 fn remove_rows(db: &Connection, campaign: i64) -> Result<usize> {
     let mut removed = 0;
     for (table, key) in TABLES {

@@ -60,11 +60,11 @@ pub(super) struct Core {
     pub(super) settled: Option<SettledEntry>,
     /// Of the entries before this number, none can be removed now.
     pub(super) trimmed: u64,
-    /// The last entry when a step last forgot requests.
-    pub(super) forgot_at: u64,
+    /// The number of the last entry when requests were last forgotten, if some were left then.
+    pub(super) forgot_at: Option<u64>,
     pub(super) bound: Bound,
     changed: Vec<CampaignId>,
-    /// The ledger's end could not be read after a rollback.
+    /// The ledger's end was not read since a fault.
     is_lost: bool,
 }
 
@@ -95,22 +95,21 @@ impl Core {
             published,
             settled: settled_entry(db)?,
             trimmed: 0,
-            forgot_at: sequence,
+            forgot_at: None,
             bound,
             changed: Vec::new(),
             is_lost: false,
         })
     }
 
-    /// After a rollback: nothing in memory counts.
-    pub(super) fn forget(&mut self, db: &Connection) -> rusqlite::Result<()> {
+    /// After a fault: nothing in memory counts. [`Self::find_again`] must follow the rollback.
+    pub(super) fn forget(&mut self) {
         self.campaigns.clear();
         self.envelopes.forget();
         self.users.undo();
         self.trimmed = 0;
         self.changed.clear();
         self.is_lost = true;
-        self.find_again(db)
     }
 
     /// Before a batch: a ledger whose end is not known takes no entry, for that would leave a gap.

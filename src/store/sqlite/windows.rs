@@ -17,11 +17,12 @@ pub(super) fn load_live(
     pool: PoolNo,
     now: Moment,
 ) -> Result<BTreeMap<Moment, Window>> {
+    // By itself, SQLite would look through all windows that have ended.
     let mut statement = db.prepare_cached(
         "SELECT start, record FROM windows WHERE campaign = ?1 AND pool = ?2 AND finish > ?3
          UNION ALL
-         SELECT start, record FROM windows WHERE campaign = ?1 AND pool = ?2 AND finish <= ?3 AND \
-         is_open = 1",
+         SELECT start, record FROM windows INDEXED BY open_windows
+         WHERE campaign = ?1 AND pool = ?2 AND finish <= ?3 AND is_open = 1",
     )?;
     let rows = statement.query_map(params![campaign, pool.0, now.as_micros()], window_columns)?;
     rows.map(|columns| read_window(&columns?)).collect()

@@ -125,7 +125,7 @@ impl Writer {
         now: Moment,
         batch: &mut [Box<dyn Job>],
     ) -> Result<(), StoreError> {
-        self.core.find_again(&self.db)?;
+        self.recover()?;
         let end = self.core.sequence;
         let begun = Instant::now();
         let outcome = self.try_transact(now, batch);
@@ -133,21 +133,26 @@ impl Writer {
         let Err(fault) = outcome else {
             return Ok(());
         };
-        if !self.db.is_autocommit()
-            && let Err(error) = self.db.execute_batch("ROLLBACK")
-        {
-            warn!(%error, "a failed transaction could not be rolled back");
+        self.core.forget();
+        let recovered = self.recover();
+        if let Err(error) = &recovered {
+            warn!(%error, "a failed transaction may still be open, or the ledger's end unread");
         }
-        let found = self.core.forget(&self.db);
-        if let Err(error) = &found {
-            warn!(%error, "the ledger's end could not be read");
-        }
-        let is_rolled_back = self.db.is_autocommit() && found.is_ok() && self.core.sequence == end;
+        let is_rolled_back = recovered.is_ok() && self.core.sequence == end;
         Err(match fault {
             NotCommitted::Before(fault) => fault,
             NotCommitted::At(error) if is_failed_write(&error) && is_rolled_back => error.into(),
             NotCommitted::At(error) => StoreError::from(error).after_write(),
         })
+    }
+
+    /// Ends a transaction that a fault has left open, and reads again what is committed. Otherwise
+    /// does nothing.
+    fn recover(&mut self) -> rusqlite::Result<()> {
+        if !self.db.is_autocommit() {
+            self.db.execute_batch("ROLLBACK")?;
+        }
+        self.core.find_again(&self.db)
     }
 
     fn try_transact(
