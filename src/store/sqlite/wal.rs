@@ -65,10 +65,10 @@ pub(super) struct Wal {
     database: PathBuf,
     /// The size of what is in the log. What its file has behind that is from before.
     used_bytes: Arc<AtomicU64>,
-    /// The size of a page in the log.
-    frame_bytes: u64,
     /// The same after the batch before.
     seen_bytes: u64,
+    /// The size of a page in the log.
+    frame_bytes: u64,
     /// The size at which the checkpointer is woken.
     wake_bytes: u64,
     /// The checkpointer was woken and has not reported since.
@@ -177,14 +177,16 @@ impl Wal {
             self.left_bytes = left;
             self.wake(db);
         } else if pass.is_busy || unread > LITTLE_BYTES {
-            self.postpone();
+            // Someone reads an old state for long: to wait for them at every batch would stop all
+            // draws.
+            self.wait_for_a_step();
         } else {
             self.empty(db, self.mode(), PATIENCE);
         }
     }
 
-    /// Someone reads an old state for long: to wait for them at every batch would stop all draws.
-    fn postpone(&mut self) {
+    /// The checkpointer is woken again once the log has grown by a step.
+    fn wait_for_a_step(&mut self) {
         let (step, _) = limits(file_bytes(&self.database));
         self.wake_bytes = self.used_bytes.load(Ordering::Relaxed) + step;
     }
@@ -213,7 +215,7 @@ impl Wal {
         if is_empty {
             self.used_bytes.store(0, Ordering::Relaxed);
         }
-        self.postpone();
+        self.wait_for_a_step();
         is_empty
     }
 }
