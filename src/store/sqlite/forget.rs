@@ -12,7 +12,7 @@ use crate::store::{Result, entry::Body};
 
 /// How many entries a step looks at: twice as many as were written since the step before, since a
 /// batch has one such step at most, but within these bounds. The first step of a tick looks at the
-/// fewest. Draws wait for about a millisecond meanwhile.
+/// fewest. Draws wait for about a millisecond while a step looks at the fewest.
 const AT_ONCE_MIN: u64 = 100;
 const AT_ONCE_MAX: u64 = 1000;
 

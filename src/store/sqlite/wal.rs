@@ -347,8 +347,9 @@ mod tests {
             self.checkpointer.copy();
         }
 
-        /// A pass of the checkpointer during which as many bytes are written. For the test it only
-        /// says that it has copied what it found: what is not really left, SQLite overwrites.
+        /// A pass of the checkpointer during which as many bytes are written. The pass copies
+        /// nothing, it only reports that it did: after a real pass with nothing left, SQLite would
+        /// begin the log again at the next write.
         fn pass(&mut self, bytes: u64) {
             self.checkpointer.wakes.try_recv().unwrap();
             let pages = self.used() / self.wal.frame_bytes;
