@@ -9,7 +9,10 @@ use tokio::{
     time::sleep,
 };
 use tonic::Status;
-use tonic_health::server::HealthReporter;
+use tonic_health::{
+    pb::health_server::HealthServer,
+    server::{HealthReporter, HealthService},
+};
 use tracing::info;
 
 use super::{
@@ -49,6 +52,9 @@ const OPERATOR_BYTES_MAX: usize = 1024 * 1024;
 
 /// The largest request of a sender: an envelope with ten thousand users who may grab.
 const SENDER_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// The largest request of health and reflection: the name of a service or of a symbol.
+pub(super) const OTHER_BYTES_MAX: usize = 1024;
 
 /// The most connections at once, unless the settings say otherwise.
 pub const CONNECTIONS_MAX: usize = 10_000;
@@ -187,6 +193,12 @@ pub async fn serve(
     Ok(())
 }
 
+/// The service of the health protocol. Anybody may call it, so its requests are small.
+pub(super) fn health_server(reporter: HealthReporter) -> HealthServer<HealthService> {
+    HealthServer::new(HealthService::from_health_reporter(reporter))
+        .max_decoding_message_size(OTHER_BYTES_MAX)
+}
+
 fn services(
     (desk, senders): (Arc<Desk>, Arc<Senders>),
     gate: Gate,
@@ -214,19 +226,28 @@ fn services(
             // The details of errors, for tools that show them.
             .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
-    let health = tonic_health::server::HealthService::from_health_reporter(reporter);
     let services = services::Builder::new(Some(gate), || Status::unimplemented(""))
-        .add_bounded(lottery, CALLER_BYTES_MAX)
-        .add_bounded(ledger, CALLER_BYTES_MAX)
-        .add_bounded(admin, CALLER_BYTES_MAX)
-        .add_bounded(envelopes, SENDER_BYTES_MAX)
-        .add_bounded(campaigns, OPERATOR_BYTES_MAX)
-        .add(tonic_health::pb::health_server::HealthServer::new(health));
+        .add(lottery, CALLER_BYTES_MAX)
+        .add(ledger, CALLER_BYTES_MAX)
+        .add(admin, CALLER_BYTES_MAX)
+        .add(envelopes, SENDER_BYTES_MAX)
+        .add(campaigns, OPERATOR_BYTES_MAX)
+        .add(health_server(reporter), OTHER_BYTES_MAX);
     let services = match reflection {
         Reflection::Off => services,
         Reflection::On | Reflection::Admin => services
-            .add(reflected().build_v1()?)
-            .add(reflected().build_v1alpha()?),
+            .add(
+                reflected()
+                    .build_v1()?
+                    .max_decoding_message_size(OTHER_BYTES_MAX),
+                OTHER_BYTES_MAX,
+            )
+            .add(
+                reflected()
+                    .build_v1alpha()?
+                    .max_decoding_message_size(OTHER_BYTES_MAX),
+                OTHER_BYTES_MAX,
+            ),
     };
     Ok(services.build())
 }

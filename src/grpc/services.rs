@@ -35,8 +35,8 @@ struct Shared {
 
 struct Entry {
     call: Box<dyn Fn(Request<Body>) -> Answering + Send + Sync>,
-    /// The largest request, where the service has a bound of its own.
-    bytes_max: Option<usize>,
+    /// The largest request.
+    bytes_max: usize,
 }
 
 impl fmt::Debug for Services {
@@ -58,25 +58,8 @@ impl Builder {
         })
     }
 
-    /// Adds a service whose requests are as large as tonic's bound lets them be.
-    pub(super) fn add<S>(self, service: S) -> Self
-    where
-        S: NamedService + Clone + Send + Sync + 'static,
-        S: Service<Request<Body>, Response = Response<Body>, Future = Answering>,
-    {
-        self.insert(service, None)
-    }
-
     /// Adds a service that takes requests of up to this size.
-    pub(super) fn add_bounded<S>(self, service: S, bytes_max: usize) -> Self
-    where
-        S: NamedService + Clone + Send + Sync + 'static,
-        S: Service<Request<Body>, Response = Response<Body>, Future = Answering>,
-    {
-        self.insert(service, Some(bytes_max))
-    }
-
-    fn insert<S>(mut self, service: S, bytes_max: Option<usize>) -> Self
+    pub(super) fn add<S>(mut self, service: S, bytes_max: usize) -> Self
     where
         S: NamedService + Clone + Send + Sync + 'static,
         S: Service<Request<Body>, Response = Response<Body>, Future = Answering>,
@@ -135,7 +118,7 @@ impl Services {
                         })
                     }
                 };
-                (answering, service.bytes_max)
+                (answering, Some(service.bytes_max))
             }
         };
         async move {
@@ -179,7 +162,7 @@ mod tests {
 
     fn services(refusal: fn() -> Status) -> Services {
         Builder::new(None, || Status::unimplemented(""))
-            .add_bounded(Refusing(refusal), BYTES_MAX)
+            .add(Refusing(refusal), BYTES_MAX)
             .build()
     }
 

@@ -6,16 +6,12 @@ use std::time::Duration;
 
 use tokio::{net::TcpListener, sync::oneshot, time::timeout};
 use tonic::Status;
-use tonic_health::{
-    ServingStatus,
-    pb::health_server::HealthServer,
-    server::{HealthReporter, HealthService},
-};
+use tonic_health::{ServingStatus, server::HealthReporter};
 
 use super::{
     connections::{self, Bounds},
     health::NAMES,
-    server::Settings,
+    server::{OTHER_BYTES_MAX, Settings, health_server},
     services,
     status::{CallError, status},
 };
@@ -39,9 +35,11 @@ pub async fn serve_until<T>(
     }
     let status = ServingStatus::Serving;
     reporter.set_service_status(LIVENESS, status).await;
-    let health = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));
+    let health = health_server(reporter.clone());
     let (stop, stopped) = oneshot::channel::<()>();
-    let services = services::Builder::new(None, not_ready).add(health).build();
+    let services = services::Builder::new(None, not_ready)
+        .add(health, OTHER_BYTES_MAX)
+        .build();
     let wire = (settings.tls.clone(), settings.tracer.clone());
     let bounds = Bounds::of(settings);
     let serving = connections::serve(listener, (services, None), wire, bounds, async {

@@ -22,6 +22,7 @@ use super::{
     observed::Observed,
     overload,
     peer::{Call, Held, Peer},
+    requests::{Arriving, Sender},
 };
 use crate::{
     grpc::{
@@ -49,6 +50,8 @@ const COPIED_BYTES_MIN: usize = 64 * 1024;
 const OURS: &str = "/tombola.v1.";
 /// What probes call. Other calls that are not ours may last for ever.
 const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
+/// The methods of reflection take a stream of requests; all others take one.
+const REFLECTION: &str = "/grpc.reflection.";
 
 /// What a method's path says about its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,8 @@ struct Kind {
     is_ours: bool,
     /// It is not ours, and may last for ever.
     is_lasting: bool,
+    /// Its caller may send requests for ever.
+    is_conversation: bool,
     /// It is for operators, who must be able to act however much callers do.
     is_operators: bool,
     /// Its answer may have hundreds of kilobytes.
@@ -83,6 +88,7 @@ impl Kind {
         Self {
             is_ours: !ours.is_empty(),
             is_lasting: ours.is_empty() && path != HEALTH_CHECK,
+            is_conversation: path.starts_with(REFLECTION),
             is_operators,
             is_large,
             is_read: is_read && is_large,
@@ -93,6 +99,15 @@ impl Kind {
     /// Whether its call is refused if too many arrive.
     fn is_bounded(self) -> bool {
         self.is_ours && !self.is_operators
+    }
+
+    /// Whose call it is.
+    fn sender(self) -> Sender {
+        match (self.is_ours, self.is_operators) {
+            (false, _) => Sender::Anybody,
+            (true, false) => Sender::Caller,
+            (true, true) => Sender::Operator,
+        }
     }
 }
 
@@ -187,8 +202,17 @@ fn begin(
             }
         };
         request.extensions_mut().insert(arrival);
-        let answered = pin!(services.call(request.map(Body::new)));
+        let (request, share) = match kind.is_conversation {
+            true => (request.map(Body::new), None),
+            false => {
+                let (head, contents) = request.into_parts();
+                let (contents, share) = Arriving::new(&peer, (kind.sender(), at), contents);
+                (Request::from_parts(head, Body::new(contents)), Some(share))
+            }
+        };
+        let answered = pin!(services.call(request));
         let answer = trace::within(observed.scope(), answered).await;
+        drop(share);
         let mut answer = ready_answer(call, turn, answer);
         if kind.is_read && peer.is_full() {
             drop(answer);

@@ -5,7 +5,7 @@
 //! HTTP/2 ([`serve_one`]). A [`Peer`] knows what the
 //! connection holds in memory and when it last made progress. The [`wire`] reports to it when the
 //! client speaks and when the socket is blocked; the [`answers`] report which calls are open and
-//! which bytes are unsent.
+//! which bytes are unsent, and the [`requests`] how much of their contents has come.
 
 mod admission;
 mod answers;
@@ -14,6 +14,7 @@ mod handshakes;
 mod observed;
 mod overload;
 mod peer;
+mod requests;
 mod wire;
 
 use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};

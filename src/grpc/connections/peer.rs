@@ -18,14 +18,18 @@ use tracing::warn;
 use super::door::Door;
 use crate::{metrics::STATE, trace::Tracer};
 
-/// The memory of an open call apart from its answer, in bytes: about what was measured.
-const CALL_BYTES: usize = 4 * 1024;
+/// The memory of an open call apart from its answer, in bytes: about what was measured. It includes
+/// a small request.
+pub(super) const CALL_BYTES: usize = 4 * 1024;
 
 /// The most bytes of unsent answers with which a connection may begin a call.
 const UNSENT_BYTES_MAX: usize = 32 << 20;
 
 /// The most bytes that all connections may hold together in calls and unsent answers.
 const HELD_BYTES_MAX: usize = 256 << 20;
+
+/// The most bytes of larger requests of a connection, see [`Peer::take`].
+const TAKEN_BYTES_MAX: usize = 16 << 20;
 
 /// The most calls of health and reflection of a connection at once. They need no credential.
 const OTHER_CALLS_MAX: usize = 16;
@@ -58,6 +62,8 @@ const LOG_PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Peers {
     /// The bytes that they hold.
     held: AtomicUsize,
+    /// The bytes of larger requests.
+    taken: AtomicUsize,
     /// Calls that are not ours and may last for ever, without the first one of each connection.
     lasting: AtomicUsize,
     numbers: AtomicU64,
@@ -148,6 +154,8 @@ struct Work {
     others: usize,
     /// Those of these that may last for ever.
     lasting: usize,
+    /// Bytes of larger requests.
+    taken: usize,
     /// Bytes of answers that are not written to the socket.
     unsent: usize,
     /// Since when there is neither a call nor an unsent answer.
@@ -180,6 +188,7 @@ impl Work {
             calls: 0,
             others: 0,
             lasting: 0,
+            taken: 0,
             unsent: 0,
             quiet_since: now,
             sent_at: now,
@@ -323,6 +332,17 @@ impl Peer {
         self.peers.is_full()
     }
 
+    /// Counts the bytes of a request that is larger than what every call counts, until the value is
+    /// dropped; none if the connection has too many, or all together more than `bytes_max`. These
+    /// bytes keep out no calls but those with larger requests.
+    pub(super) fn take(self: &Arc<Self>, bytes: usize, bytes_max: usize) -> Option<Taken> {
+        let mut taken = Taken {
+            peer: Arc::clone(self),
+            bytes: 0,
+        };
+        taken.grow(bytes, bytes_max).then_some(taken)
+    }
+
     /// Waits until a call with a large answer may begin. Its turn ends when the value is dropped.
     pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.large_calls).acquire_owned().await.ok()
@@ -396,6 +416,39 @@ impl Drop for Call {
         }
         work.calls -= 1;
         work.ended();
+    }
+}
+
+/// Bytes of a larger request.
+pub(super) struct Taken {
+    peer: Arc<Peer>,
+    bytes: usize,
+}
+
+impl Taken {
+    /// Counts more bytes; false, and counts none, if they are too many.
+    pub(super) fn grow(&mut self, bytes: usize, bytes_max: usize) -> bool {
+        let all = &self.peer.peers.taken;
+        let mut work = self.peer.work();
+        if work.taken + bytes > TAKEN_BYTES_MAX {
+            return false;
+        }
+        if all.fetch_add(bytes, Ordering::Relaxed) + bytes > bytes_max {
+            all.fetch_sub(bytes, Ordering::Relaxed);
+            return false;
+        }
+        work.taken += bytes;
+        drop(work);
+        self.bytes += bytes;
+        true
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.peer.work().taken -= self.bytes;
+        let all = &self.peer.peers.taken;
+        all.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

@@ -111,7 +111,7 @@ async fn requests_carry_the_name_in_the_client_s_certificate() {
     let files = Files::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
-    let services = services::Builder::new(None, || Status::unimplemented("")).add(Name);
+    let services = services::Builder::new(None, || Status::unimplemented("")).add(Name, 1024);
     let (stop, stopped) = oneshot::channel::<()>();
     let bounds = Bounds::of(&Settings::default());
     let serving = serve(

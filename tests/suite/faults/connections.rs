@@ -22,6 +22,9 @@ type Lottery = LotteryServiceClient<Channel>;
 const LIST: &str = "/tombola.v1.CampaignService/ListCampaigns";
 const CHECK: &str = "/tombola.v1.LotteryService/CheckLimit";
 
+const CREATE: &str = "/tombola.v1.EnvelopeService/CreateEnvelope";
+const HEALTH: &str = "/grpc.health.v1.Health/Check";
+
 /// The calls that a connection may have at once.
 const CALLS_MAX: usize = 1024;
 
@@ -167,4 +170,35 @@ fn a_flood_of_cancelled_calls_ends_its_connection() {
     client.call_and_cancel(CHECK, 100 * CALLS_MAX);
     let goodbye = client.frames().pop(); // this frame may be lost
     assert!(goodbye.is_none_or(|last| last.payload.ends_with(b"too_many_resets")));
+}
+
+/// The messages of calls that no handler has seen yet are bounded too, and must arrive.
+#[test]
+fn requests_whose_messages_do_not_end_hold_little_and_keep_nobody_out() {
+    const BYTES: u32 = 900_000;
+    const BYTES_MAX: usize = 16 << 20; // of a connection
+    let data = tempfile::tempdir().unwrap();
+    let server = Start::on(data.path()).serve();
+    let mut client = Raw::connect(server.address);
+    let huge = client.begin_message(HEALTH, 5000);
+    client.wait_for(huge);
+    let begin = |client: &mut Raw| client.begin_message(CREATE, BYTES);
+    let calls: Vec<_> = (0..30).map(|_| begin(&mut client)).collect();
+    let (held, refused) = calls.split_at(BYTES_MAX / BYTES as usize);
+    for call in refused {
+        client.wait_for(*call);
+    }
+    assert!(!held.iter().any(|call| client.is_answered(*call)));
+    let mut honest = Raw::connect(server.address);
+    let call = honest.call(CHECK);
+    honest.wait_for(call);
+    // They end once the call of a caller may take no longer. Then there is room for others.
+    for call in held {
+        client.wait_for(*call);
+    }
+    let call = begin(&mut client);
+    client.ping();
+    assert!(!client.is_answered(call));
+    client.end_call(call);
+    client.wait_for(call);
 }

@@ -2,6 +2,7 @@
 //! cancel at once.
 
 use std::{
+    collections::HashSet,
     io::{ErrorKind, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
 };
@@ -15,6 +16,11 @@ const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 pub const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+
+/// The connection's window at first, and the most bytes of a frame (RFC 9113, section 6.5.2).
+const WINDOW_BYTES: usize = 65_535;
+const FRAME_BYTES: usize = 16_384;
 
 const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
@@ -42,6 +48,10 @@ impl Frame {
 pub struct Raw {
     stream: TcpStream,
     next_call: u32,
+    /// How many bytes of messages the server takes now.
+    window: usize,
+    /// The calls that it has answered.
+    answered: HashSet<u32>,
 }
 
 impl Raw {
@@ -52,6 +62,8 @@ impl Raw {
         let mut raw = Self {
             stream,
             next_call: 1,
+            window: WINDOW_BYTES,
+            answered: HashSet::new(),
         };
         let mut hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
         let mut window = vec![0, 4]; // SETTINGS_INITIAL_WINDOW_SIZE
@@ -76,6 +88,37 @@ impl Raw {
     /// Sends the empty message of a call that was begun.
     pub fn end_call(&mut self, call: u32) {
         self.send(&frame(DATA, END_STREAM, call, &[0; 5]));
+    }
+
+    /// Begins a call with a message of `bytes` bytes, of which all but the last one are sent, as
+    /// the server takes them.
+    pub fn begin_message(&mut self, path: &str, bytes: u32) -> u32 {
+        let call = self.begin_call(path);
+        let mut contents = vec![0];
+        contents.extend(bytes.to_be_bytes());
+        contents.resize(4 + bytes as usize, 0);
+        for part in contents.chunks(FRAME_BYTES) {
+            while self.window < part.len() {
+                let frame = self.frame().expect("the server takes no more");
+                self.answer(&frame);
+            }
+            self.window -= part.len();
+            self.send(&frame(DATA, 0, call, part));
+        }
+        call
+    }
+
+    /// Whether a call has been answered, as far as was read.
+    pub fn is_answered(&self, call: u32) -> bool {
+        self.answered.contains(&call)
+    }
+
+    /// Reads until a call is answered.
+    pub fn wait_for(&mut self, call: u32) {
+        while !self.is_answered(call) {
+            let frame = self.frame().expect("the connection goes on");
+            self.answer(&frame);
+        }
     }
 
     /// Makes a call with an empty message.
@@ -162,12 +205,19 @@ impl Raw {
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
         let mut payload = vec![0; length as usize];
         closed(self.stream.read_exact(&mut payload))?;
-        Some(Frame {
+        let frame = Frame {
             kind: head[3],
             flags: head[4],
             stream: u32::from_be_bytes([head[5], head[6], head[7], head[8]]),
             payload,
-        })
+        };
+        if let (WINDOW_UPDATE, 0, [a, b, c, d]) = (frame.kind, frame.stream, &frame.payload[..]) {
+            self.window += u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+        }
+        if frame.ends(frame.stream) {
+            self.answered.insert(frame.stream);
+        }
+        Some(frame)
     }
 
     /// All frames until the server closes the connection.
