@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use tonic::Code;
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
     key_server::{ISSUER, KeyServer, SigningKey, base64, claims, key_set},
     reason,
 };
-use crate::process::Start;
+use crate::process::{PATIENCE, Start};
 
 /// An access file in which the issuer's tokens for `shop` may read everything.
 fn policy(jwks: &str) -> String {
@@ -189,6 +190,34 @@ async fn a_storm_of_unknown_keys_fetches_them_once() {
     // Fetches are ten seconds apart, whatever tokens ask for.
     assert!(server.asked() <= asked + 3, "{} {asked}", server.asked());
     assert_eq!(try_token(&gate, &good).await, Ok(()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_hangs_up_does_not_end_the_fetch_of_keys() {
+    let (old, new) = (SigningKey::ed25519(), SigningKey::ed25519());
+    let server = KeyServer::new(&key_set(&[old.public("old")]));
+    let gate = Gate::new(&behind(&server));
+    let old_token = old.token("old", &claims("shop", 300));
+    assert_eq!(try_token(&gate, &old_token).await, Ok(()));
+    server.has(&key_set(&[new.public("new")]));
+    server.hold(true);
+    let asked = server.asked();
+    let new_token = new.token("new", &claims("shop", 300));
+    let calls = gate.by(&new_token).await;
+    while server.asked() == asked {
+        let call = calls.get("spring");
+        timeout(Duration::from_millis(50), call).await.ok();
+    }
+    server.hold(false);
+    let are_read = || gate.server.log().matches("issuer cluster are read").count() > 1;
+    let reading = async {
+        while !are_read() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, reading).await.expect("no keys are read");
+    assert_eq!(try_token(&gate, &old_token).await, refused("INVALID"));
+    assert_eq!(try_token(&gate, &new_token).await, Ok(()));
 }
 
 #[tokio::test]

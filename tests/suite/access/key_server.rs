@@ -6,9 +6,9 @@ use std::{
     net::{SocketAddr, TcpListener},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -127,6 +127,7 @@ pub struct KeyServer {
     /// The response; none: it closes the connection.
     response: Arc<Mutex<Option<String>>>,
     asked: Arc<AtomicUsize>,
+    is_held: Arc<AtomicBool>,
     heads: Arc<Mutex<String>>,
 }
 
@@ -137,11 +138,13 @@ impl KeyServer {
             address: listener.local_addr().unwrap(),
             response: Arc::default(),
             asked: Arc::default(),
+            is_held: Arc::default(),
             heads: Arc::default(),
         };
         server.has(keys);
         let (response, asked) = (Arc::clone(&server.response), Arc::clone(&server.asked));
         let heads = Arc::clone(&server.heads);
+        let is_held = Arc::clone(&server.is_held);
         // The thread ends with the process.
         std::thread::spawn(move || {
             for stream in listener.incoming() {
@@ -153,6 +156,9 @@ impl KeyServer {
                 let head: Vec<String> = head.collect();
                 heads.lock().unwrap().push_str(&head.join("\n"));
                 asked.fetch_add(1, Ordering::SeqCst);
+                while is_held.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
                 let response = response.lock().unwrap().clone().unwrap_or_default();
                 stream.write_all(response.as_bytes()).ok();
             }
@@ -171,6 +177,11 @@ impl KeyServer {
     /// Changes the whole response.
     pub fn answers(&self, response: &str) {
         *self.response.lock().unwrap() = Some(response.into());
+    }
+
+    /// Keeps responses back, or lets them go.
+    pub fn hold(&self, is_held: bool) {
+        self.is_held.store(is_held, Ordering::SeqCst);
     }
 
     /// How often it was asked.

@@ -61,7 +61,7 @@ pub(in crate::grpc::access) struct Issuer {
     state: Mutex<State>,
     /// One fetch at a time.
     turn: tokio::sync::Mutex<()>,
-    waiters: Semaphore,
+    waiters: Arc<Semaphore>,
 }
 
 #[derive(Debug, Default)]
@@ -81,7 +81,7 @@ impl Issuer {
             keys: RwLock::default(),
             state: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
-            waiters: Semaphore::new(WAITERS_MAX),
+            waiters: Arc::new(Semaphore::new(WAITERS_MAX)),
         };
         if let KeySource::File(file) = &issuer.settings.keys {
             issuer.take(read(file));
@@ -206,15 +206,18 @@ impl Issuer {
         })
     }
 
-    /// Fetches keys for a `kid` that is not known, as often as that may be.
-    async fn refetch(&self) -> Result<(), Denial> {
-        let _waiter = self
-            .waiters
-            .try_acquire()
-            .map_err(|_| Denial::Unverifiable)?;
-        let _turn = self.turn.lock().await;
-        self.fetch().await;
-        Ok(())
+    /// Fetches keys for a `kid` that is not known, as often as that may be. A caller that hangs up
+    /// does not end the fetch: anybody can, and then there would be no other for a while.
+    async fn refetch(self: &Arc<Self>) -> Result<(), Denial> {
+        let waiter = Arc::clone(&self.waiters).try_acquire_owned();
+        let waiter = waiter.map_err(|_| Denial::Unverifiable)?;
+        let issuer = Arc::clone(self);
+        let fetched = tokio::spawn(async move {
+            let _waiter = waiter;
+            let _turn = issuer.turn.lock().await;
+            issuer.fetch().await;
+        });
+        fetched.await.map_err(|_| Denial::Unverifiable)
     }
 
     fn keys(&self) -> Arc<KeySet> {
