@@ -7,7 +7,7 @@ use tracing::info;
 
 use super::{
     access::Caller,
-    desk::{CALLER_TIME_MAX, Deadline, Desk, Reply, see_through},
+    desk::{CALLER_TIME_MAX, Deadline, Desk, OPERATOR_TIME_MAX, Reply, see_through},
     envelope_views,
     request::{self, Fields},
     status::CallError,
@@ -140,7 +140,7 @@ impl EnvelopeService for Envelopes {
         &self,
         request: Request<proto::CancelEnvelopeRequest>,
     ) -> Reply<proto::CancelEnvelopeResponse> {
-        let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+        let deadline = Deadline::of(&request, OPERATOR_TIME_MAX);
         let caller = Caller::of(&request)?;
         let message = request.into_inner();
         let request_id = request::request_id(&message.request_id);

@@ -8,9 +8,11 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use tracing::{info, warn};
 
 use super::{
+    backup::Admin,
     campaigns::Campaigns,
     clock_health::ClockHealth,
     envelopes::Envelopes,
+    ledger::Ledger,
     ledger_health::LedgerHealth,
     lottery::Lottery,
     partition_health::PartitionHealth,
@@ -18,8 +20,8 @@ use super::{
 };
 use crate::{
     proto::{
-        campaign_service_server::CampaignServiceServer,
-        envelope_service_server::EnvelopeServiceServer,
+        admin_service_server::AdminServiceServer, campaign_service_server::CampaignServiceServer,
+        envelope_service_server::EnvelopeServiceServer, ledger_service_server::LedgerServiceServer,
         lottery_service_server::LotteryServiceServer,
     },
     store::{Executed, Store, StoreError},
@@ -32,11 +34,13 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// What is reported: the server as a whole, and each service.
-pub(super) const NAMES: [&str; 4] = [
+pub(super) const NAMES: [&str; 6] = [
     "",
     <LotteryServiceServer<Lottery> as NamedService>::NAME,
     <EnvelopeServiceServer<Envelopes> as NamedService>::NAME,
     <CampaignServiceServer<Campaigns> as NamedService>::NAME,
+    <LedgerServiceServer<Ledger> as NamedService>::NAME,
+    <AdminServiceServer<Admin> as NamedService>::NAME,
 ];
 
 /// A service that is `SERVING` while the process works, whatever state the store is in: for probes

@@ -6,7 +6,7 @@ use super::{Ledger, codes, views};
 use crate::{
     grpc::{
         access::Caller,
-        desk::{CALLER_TIME_MAX, Deadline, Reply},
+        desk::{CALLER_TIME_MAX, Deadline, OPERATOR_TIME_MAX, Reply},
         removed::is_removal,
         request::{self, Fields, ParsedRequestId},
         status::CallError,
@@ -124,7 +124,7 @@ impl Ledger {
         &self,
         request: Request<proto::RevokeWinRequest>,
     ) -> Reply<proto::RevokeWinResponse> {
-        let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+        let deadline = Deadline::of(&request, OPERATOR_TIME_MAX);
         let caller = Caller::of(&request)?;
         let message = request.into_inner();
         let request_id = request::request_id(&message.request_id);
