@@ -429,3 +429,24 @@ fn a_removal_of_many_users_gets_to_its_end_through_restarts() {
     world.remove_campaign();
     assert_eq!(world.waiting.read(Rows::len), 0);
 }
+
+#[test]
+fn removals_that_take_turns_both_come_to_an_end() {
+    let mut world = World::new();
+    world.db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    for number in 0..=3 * SEARCHED_MAX {
+        let key = Key::new(world.campaign, &format!("u{number}"), "");
+        world.changed.put(key, Row::Record(Box::default()));
+    }
+    world.changed.flush(&world.db).unwrap();
+    world.db.execute_batch("COMMIT").unwrap();
+    world.changed.publish();
+    let (one, other) = (world.campaign + 1, world.campaign + 2);
+    let mut steps = 0;
+    let mut remove = |campaign| world.changed.remove(&world.db, campaign).unwrap();
+    while remove(one) | remove(other) {
+        steps += 1;
+        assert!(steps < 10, "they begin anew for ever");
+    }
+    assert!(steps > 1, "the log has one part only");
+}

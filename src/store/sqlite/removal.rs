@@ -166,6 +166,7 @@ impl Command for RemoveCommand {
         {
             return Ok(true);
         }
+        step.core.users.removed(no);
         // If the ledger is settled into this file, the table has the sink's salts.
         let sql = "DELETE FROM salts WHERE campaign = ?1 AND NOT EXISTS (SELECT 1 FROM cursors)";
         step.db

@@ -56,7 +56,7 @@ const CUT_OFF: &str = "TRUNCATE";
 /// What the log has beside each page.
 const FRAME_HEADER_BYTES: u64 = 24;
 
-/// How often the checkpointer looks after the reserve.
+/// How often the checkpointer looks after the reserve, at least.
 const RESERVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The log as the writer sees it.
@@ -263,11 +263,11 @@ pub(super) struct Checkpointer {
 impl Checkpointer {
     /// Works until the writer is gone.
     pub(super) fn run(&self) {
-        self.reserve.keep();
         loop {
+            self.reserve.keep();
             match self.wakes.recv_timeout(RESERVE_INTERVAL) {
                 Ok(()) => self.copy(),
-                Err(RecvTimeoutError::Timeout) => self.reserve.keep(),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
