@@ -136,11 +136,13 @@ async fn begin(
     let Some(cursor) = cursor else {
         return Ok(false);
     };
-    let stats = store.stats(id).await?;
+    let mut stats = store.stats(id).await?;
     let entries = stats.entries;
     if entries == 0 || sink.last_number(id.as_str()).await? != Some(entries) {
         return Ok(false);
     }
+    // Others draw from the partition, and what they drew since is not settled.
+    stats.head.sequence = stats.head.sequence.min(cursor.up_to.sequence);
     let (row, versions) = removed::read(store, stats).await?;
     let fence = RemovalFence {
         entries,

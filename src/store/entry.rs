@@ -213,6 +213,26 @@ pub enum Body {
 }
 
 impl Body {
+    /// All names of [`Self::kind`].
+    pub const KINDS: [&str; 16] = [
+        "applied",
+        "operated",
+        "draw",
+        "bonus",
+        "injected",
+        "missed",
+        "dealt",
+        "taken_back",
+        "delivered",
+        "revoked",
+        "closed",
+        "forked",
+        "recovered",
+        "envelope_created",
+        "grab",
+        "refund",
+    ];
+
     /// The name of what happened.
     pub fn kind(&self) -> &'static str {
         match self {

@@ -27,7 +27,7 @@ use crate::{
     ledger::follow::{FollowError, Heads, Positions, Source},
     model::{CampaignId, PrizeId, Problems},
     proto,
-    store::{Entry, StoreError},
+    store::{Entry, StoreError, entry::Body},
 };
 
 /// Messages that are ready before the client takes them.
@@ -38,24 +38,6 @@ const FAREWELL_MAX: Duration = Duration::from_secs(5);
 const IDLE_PAUSE: Duration = Duration::from_millis(100);
 /// How often a cursor is sent alone, if entries are passed over.
 const CURSOR_INTERVAL: Duration = Duration::from_secs(5);
-/// The kinds of entries.
-const KINDS: [&str; 15] = [
-    "applied",
-    "operated",
-    "draw",
-    "injected",
-    "missed",
-    "dealt",
-    "taken_back",
-    "delivered",
-    "revoked",
-    "closed",
-    "forked",
-    "recovered",
-    "envelope_created",
-    "grab",
-    "refund",
-];
 
 pub(super) type Watch =
     Pin<Box<dyn Stream<Item = Result<proto::WatchEntriesResponse, Status>> + Send>>;
@@ -109,10 +91,13 @@ fn parse(
         }
     }
     for (index, kind) in message.kinds.iter().enumerate() {
-        if !KINDS.contains(&kind.as_str()) {
+        if !Body::KINDS.contains(&kind.as_str()) {
             fields.add(
                 &format!("kinds[{index}]"),
-                format!("is no kind of entry: name some of {}", KINDS.join(", ")),
+                format!(
+                    "is no kind of entry: name some of {}",
+                    Body::KINDS.join(", ")
+                ),
             );
         }
     }

@@ -32,11 +32,12 @@ pub async fn run(
     mut audit: Audit,
     mut progress: impl FnMut(u64),
 ) -> Result<Outcome, SinkError> {
-    let cursors = source.cursors().await?;
-    audit.orphans = source.orphans().await?;
+    // First: all entries up to the head of such a campaign were settled when its row was written.
     for (row, definition) in source.removed().await? {
         take_removed(&mut audit, row, &definition);
     }
+    let cursors = source.cursors().await?;
+    audit.orphans = source.orphans().await?;
     let mut keeper = Keeper {
         audit,
         names: Names::default(),

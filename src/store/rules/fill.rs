@@ -95,7 +95,7 @@ impl State {
             fill.closed = true;
             fill.unplaced(start)
         });
-        let spans: Vec<_> = spans.collect();
+        let mut spans: Vec<_> = spans.collect();
         let mut unplaced = [Quantities::new(), Quantities::new()];
         for (prize, units) in &mut window.prizes {
             let left = less(units.granted, units.placed)?;
@@ -112,7 +112,11 @@ impl State {
                 cause: TakenBackCause::Recalled,
                 withdraw,
             };
-            let spans = spans.clone();
+            // They name no prizes, so the first of two entries names the units of both.
+            let spans = match units.is_empty() {
+                true => Vec::new(),
+                false => std::mem::take(&mut spans),
+            };
             self.give_back(&back, Taken { units, spans })?;
         }
         Ok(())

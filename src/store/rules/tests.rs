@@ -22,6 +22,7 @@ use crate::{
 const HOUR: Duration = Duration::from_secs(3_600);
 pub(super) const COUPONS: PoolNo = PoolNo(1);
 pub(super) const COUPON: PrizeNo = PrizeNo(1);
+const OTHER: PrizeNo = PrizeNo(0);
 
 fn author() -> Author {
     Author::named(
@@ -253,6 +254,50 @@ fn what_is_taken_back_is_named_unit_by_unit() {
         _ => None,
     });
     assert_eq!(top_up, Some(vec![span(first, 1, 10, 12)]));
+}
+
+#[test]
+fn units_that_go_different_ways_are_named_once() {
+    let mut state = two_hours();
+    let window = state.view.campaign.start + HOUR * 2;
+    let command = FreezeCommand {
+        campaign: state.view.campaign.id.clone(),
+        version: 1,
+        pool: COUPONS,
+        windows: vec![PlannedWindow {
+            start: window,
+            end: window + HOUR,
+            planned: [(OTHER, 1), (COUPON, 10)].into(),
+            windows_left: 1,
+        }],
+    };
+    assert_eq!(freeze(&mut state, &command), Ok(Step::Done));
+    put_in(&mut state, window, 4);
+    let prizes = &mut state
+        .schedule(COUPONS)
+        .unwrap()
+        .window(window)
+        .unwrap()
+        .prizes;
+    prizes.get_mut(&OTHER).unwrap().withdraw = true;
+    state.changes.entries.clear();
+    state.truncate_fills(COUPONS, window).unwrap();
+    let taken_back = state.changes.entries.iter().map(|body| match body {
+        Body::TakenBack {
+            units,
+            withdrawn,
+            spans,
+            ..
+        } => (units.clone(), *withdrawn, spans.len()),
+        body => panic!("{body:?}"),
+    });
+    assert_eq!(
+        taken_back.collect::<Vec<_>>(),
+        [
+            ([(COUPON, 6)].into(), false, 1),
+            ([(OTHER, 1)].into(), true, 0)
+        ]
+    );
 }
 
 /// The next three hours of the state of [`two_hours`] are missed, or not; each with this number of

@@ -426,4 +426,7 @@ fn the_same_campaign_has_the_same_canonical_bytes_on_both_stores() {
     ] {
         assert!(seen.lock().unwrap().contains(kind), "{kind}: {seen:?}");
     }
+    for kind in seen.lock().unwrap().iter() {
+        assert!(Body::KINDS.contains(&&**kind), "{kind} cannot be asked for");
+    }
 }
