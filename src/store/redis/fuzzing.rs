@@ -232,8 +232,8 @@ fn effects(bytes: &[u8]) -> bool {
     let is_empty = parts.len() < 2;
     let reply = Value::Array(parts);
     let effects = [effect::of_draws(&reply), effect::of_grabs(&reply)];
-    // A reply in which neither kind of batch can read anything counts as a write.
-    is_empty || effects.iter().any(|effect| *effect != Effect::Wrote)
+    // A reply in which neither kind of batch can read anything counts as a repeated answer.
+    is_empty || effects.iter().any(|effect| *effect != Effect::Repeated)
 }
 
 /// An item of the stream of entries: its id, then names and values.

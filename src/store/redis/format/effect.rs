@@ -1,7 +1,9 @@
 //! What a script did, by its reply. It decides whether replicas must confirm the call: a write and
 //! a repeated answer need a confirmation, a refusal does not.
 //!
-//! A reply that cannot be read counts as a write. At worst, that is one confirmation too many.
+//! A reply that cannot be read counts as a repeated answer: whatever the script did, what is
+//! written and confirmed after it covers that. Nothing counts as a write that may not be one, since
+//! replicas would then confirm only what the connection has written earlier.
 
 use redis::Value;
 
@@ -13,13 +15,13 @@ pub(crate) fn of_draws(reply: &Value) -> Effect {
     of_groups(reply, |group| match group {
         Value::Array(group) => match group.first() {
             Some(Value::BulkString(replies)) => of_replies(replies),
-            _ => Effect::Wrote,
+            _ => Effect::Repeated,
         },
-        // The whole group was not done: campaign missing, another version or another day.
-        Value::BulkString(letter) if matches!(letter.first(), Some(b'M' | b'V' | b'Y')) => {
+        // The whole group was not done: campaign missing, another version or another day, damage.
+        Value::BulkString(letter) if matches!(letter.first(), Some(b'M' | b'V' | b'Y' | b'X')) => {
             Effect::Nothing
         }
-        _ => Effect::Wrote,
+        _ => Effect::Repeated,
     })
 }
 
@@ -27,11 +29,11 @@ pub(crate) fn of_draws(reply: &Value) -> Effect {
 pub(crate) fn of_grabs(reply: &Value) -> Effect {
     of_groups(reply, |group| match group {
         Value::BulkString(replies) => match replies.first() {
-            Some(b'M' | b'V') => Effect::Nothing,
+            Some(b'M' | b'V' | b'X') => Effect::Nothing,
             Some(b'0' | b'1') => of_packets(&replies[1..]),
-            _ => Effect::Wrote,
+            _ => Effect::Repeated,
         },
-        _ => Effect::Wrote,
+        _ => Effect::Repeated,
     })
 }
 
@@ -56,7 +58,7 @@ pub(crate) fn of_recalled(reply: &Value) -> Effect {
 /// The strongest effect of all groups, which follow the time.
 fn of_groups(reply: &Value, of_group: impl Fn(&Value) -> Effect) -> Effect {
     let Value::Array(parts) = reply else {
-        return Effect::Wrote;
+        return Effect::Repeated;
     };
     // The whole script was refused (see `lua/modules/store.lua`).
     if let Some(Value::BulkString(letter)) = parts.get(1)
@@ -85,7 +87,7 @@ fn of_replies(replies: &[u8]) -> Effect {
             Some(_) => {}
         }
         if replies.detail().is_err() {
-            return Effect::Wrote;
+            return Effect::Repeated;
         }
     }
     effect
@@ -98,12 +100,13 @@ fn of_packets(replies: &[u8]) -> Effect {
         match replies.raw(1) {
             Ok(b"A") => {
                 if skip_grab(&mut replies).is_err() {
-                    return Effect::Wrote;
+                    return Effect::Repeated;
                 }
                 effect = Effect::Repeated;
             }
-            Ok(b"P" | b"N" | b"S" | b"T" | b"E" | b"F" | b"Y") => {}
-            _ => return Effect::Wrote,
+            Ok(b"G") => return Effect::Wrote,
+            Ok(b"P" | b"N" | b"S" | b"T" | b"E" | b"B" | b"F" | b"Y") => {}
+            _ => return Effect::Repeated,
         }
     }
     effect
@@ -125,7 +128,15 @@ mod tests {
         };
         assert_eq!(of_grabs(&reply(&[b"0NET", b"M"])), Effect::Nothing);
         assert_eq!(of_grabs(&reply(&[b"0N", b"1G"])), Effect::Wrote);
-        assert_eq!(of_grabs(&reply(&[b"?"])), Effect::Wrote);
+        assert_eq!(of_grabs(&reply(&[b"0BX"])), Effect::Repeated);
+        assert_eq!(of_grabs(&reply(&[b"0B", b"Xkey"])), Effect::Nothing);
+        // A repeated answer is confirmed whatever is beside it.
+        let had: &[u8] = b"0A\0\x01xB";
+        assert_eq!(of_grabs(&reply(&[had, b"Xkey"])), Effect::Repeated);
+        assert_eq!(of_grabs(&reply(&[had, b"?"])), Effect::Repeated);
+        assert_eq!(of_grabs(&reply(&[had, b"0G"])), Effect::Wrote);
+        assert_eq!(of_draws(&reply(&[b"Xkey"])), Effect::Nothing);
+        assert_eq!(of_draws(&reply(&[b"?"])), Effect::Repeated);
         assert_eq!(of_grabs(&reply(&[b"W", b"2000"])), Effect::Nothing);
         assert_eq!(of_draws(&reply(&[b"K"])), Effect::Nothing);
         assert_eq!(of_creates(&reply(&[b"S", b"Gkey"])), Effect::Nothing);

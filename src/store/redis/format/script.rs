@@ -12,9 +12,9 @@ const COUNT_BYTES_MAX: usize = 20;
 /// What a script did, as its reply says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// It wrote, or may have.
+    /// It wrote.
     Wrote,
-    /// It wrote nothing, and repeats what was written before.
+    /// It repeats what was written before, or its reply cannot be read.
     Repeated,
     /// It wrote nothing and says nothing of what was written before.
     Nothing,

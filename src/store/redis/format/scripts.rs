@@ -73,7 +73,7 @@ scripts! {
     /// Counts the entries that are not settled.
     BACKLOG = "backlog" ["backlog"];
     /// Reads or makes the salt of pseudonyms.
-    SALT = "salt" ["writing"];
+    SALT = "salt" ["writing"] => |_| Effect::Repeated;
     /// Removes some data of a campaign that has a tombstone.
     REMOVE = "remove" ["writing"];
     /// Forgets old requests.

@@ -312,16 +312,18 @@ impl Core {
         views
     }
 
-    /// Forgets some old draws of each partition; true if there may be more. Goes on after a
-    /// failure, and returns the first one at the end.
+    /// Forgets the old draws of each partition. Goes on after a failure, and returns the first one
+    /// at the end: a partition that is halted or away does not keep the others from forgetting.
     pub(crate) async fn forget(&self) -> Result<bool> {
         let mut outcome = Ok(false);
         for partition in &self.partitions {
-            let more = self.forget_some(partition).await;
-            outcome = match (outcome, more) {
-                (Ok(before), Ok(more)) => Ok(before || more),
-                (Err(error), _) | (_, Err(error)) => Err(error),
+            let forgotten = loop {
+                match self.forget_some(partition).await {
+                    Ok(true) => {}
+                    ended => break ended,
+                }
             };
+            outcome = outcome.and(forgotten);
         }
         outcome
     }
