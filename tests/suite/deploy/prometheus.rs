@@ -30,10 +30,11 @@ const DASHBOARDS: [&str; 3] = ["campaign", "service", "store"];
 
 /// Alerts that compare nothing while a service on the embedded store is well: no call fails, and it
 /// has no Redis.
-const NOTHING_TO_COMPARE: [&str; 3] = [
+const NOTHING_TO_COMPARE: [&str; 4] = [
     "TombolaCallersRefused",
     "TombolaCallsFail",
     "TombolaRedisMemory",
+    "TombolaRevocationListLate",
 ];
 
 /// A Prometheus that reads the metrics of one service; killed when it is dropped.
@@ -277,6 +278,8 @@ async fn every_expression_finds_what_it_asks_for_on_redis_and_postgresql() {
     let files = tempfile::tempdir().unwrap();
     let authority = certificates::make(files.path(), "server");
     let path = files.path().display();
+    std::fs::write(files.path().join("ca.crt"), &authority.pem).unwrap();
+    std::fs::write(files.path().join("revoked.crl"), authority.revoke(&[])).unwrap();
     let server = house
         .start()
         .with("--admin 127.0.0.1:0")
@@ -284,6 +287,10 @@ async fn every_expression_finds_what_it_asks_for_on_redis_and_postgresql() {
         .with(&format!(
             "--tls-cert {path}/server.crt --tls-key {path}/server.key"
         ))
+        .with(&format!(
+            "--tls-client-ca {path}/ca.crt --tls-client-crl {path}/revoked.crl"
+        ))
+        .with("--tls-client-auth optional")
         .serve()
         .over_tls(&authority.pem);
     load::apply_all(&server, &load::now_and_about_noon(&campaigns())).await;

@@ -180,6 +180,7 @@ fn requests_whose_messages_do_not_end_hold_little_and_keep_nobody_out() {
     let data = tempfile::tempdir().unwrap();
     let server = Start::on(data.path()).serve();
     let mut client = Raw::connect(server.address);
+    client.ping();
     let huge = client.begin_message(HEALTH, 5000);
     client.wait_for(huge);
     let begin = |client: &mut Raw| client.begin_message(CREATE, BYTES);

@@ -91,7 +91,7 @@ impl Raw {
     }
 
     /// Begins a call with a message of `bytes` bytes, of which all but the last one are sent, as
-    /// the server takes them.
+    /// the server takes them. Its settings must be in force: see [`Self::ping`].
     pub fn begin_message(&mut self, path: &str, bytes: u32) -> u32 {
         let call = self.begin_call(path);
         let mut contents = vec![0];
@@ -117,6 +117,8 @@ impl Raw {
     pub fn wait_for(&mut self, call: u32) {
         while !self.is_answered(call) {
             let frame = self.frame().expect("the connection goes on");
+            let is_reset = frame.kind == RST_STREAM && frame.stream == call;
+            assert!(!is_reset, "the call is not answered: {frame:?}");
             self.answer(&frame);
         }
     }
@@ -169,13 +171,16 @@ impl Raw {
         !matches!(arrived, Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 
-    /// Answers a frame if it is a ping of the server's; says whether it is one.
+    /// Answers a frame if it is a ping of the server's, or settings, which are in force from then
+    /// on; says whether it is a ping.
     fn answer(&mut self, asked: &Frame) -> bool {
-        let is_ping = asked.kind == PING && asked.flags != ACK;
-        if is_ping {
-            self.send(&frame(PING, ACK, 0, &asked.payload));
+        match asked.kind {
+            PING | SETTINGS if asked.flags == ACK => return false,
+            PING => self.send(&frame(PING, ACK, 0, &asked.payload)),
+            SETTINGS => self.send(&frame(SETTINGS, ACK, 0, &[])),
+            _ => {}
         }
-        is_ping
+        asked.kind == PING
     }
 
     /// Whether the server has let the connection in: it answers with its settings.
