@@ -278,6 +278,11 @@ impl Peer {
         self.work().blocked_since = is_blocked.then(Instant::now);
     }
 
+    /// Whether there are calls whose answer is not complete.
+    pub(super) fn has_open_calls(&self) -> bool {
+        self.work().calls > 0
+    }
+
     /// Counts a call until the value is dropped.
     pub(super) fn begin(self: &Arc<Self>) -> Call {
         self.work().calls += 1;

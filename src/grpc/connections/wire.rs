@@ -1,5 +1,5 @@
 //! The stream under a connection. It notices when the client begins to speak HTTP/2, and when it
-//! takes no more bytes.
+//! takes no more bytes. It writes the answers that are ready at the same time together.
 
 use std::{
     io::{self, IoSlice},
@@ -23,6 +23,8 @@ pub(super) struct Wire<S> {
     /// Bytes of the preface that are still to come.
     preface_left: usize,
     is_blocked: bool,
+    /// Whether this write has waited for others.
+    has_waited: bool,
 }
 
 impl<S> Wire<S> {
@@ -32,6 +34,7 @@ impl<S> Wire<S> {
             peer,
             preface_left: PREFACE_BYTES,
             is_blocked: false,
+            has_waited: false,
         }
     }
 
@@ -42,6 +45,19 @@ impl<S> Wire<S> {
                 self.peer.spoke();
             }
         }
+    }
+
+    /// Whether a write waits, once, until all tasks that are ready now have had their turn. A batch
+    /// of a store answers many calls of a connection, and HTTP/2 would write each answer by itself:
+    /// the task of the connection comes right after the call that woke it.
+    fn waits(&mut self, cx: &Context<'_>) -> bool {
+        let waits = !self.has_waited && self.peer.has_open_calls();
+        if waits {
+            self.has_waited = true;
+            // A task that wakes itself goes to the end.
+            cx.waker().wake_by_ref();
+        }
+        waits
     }
 
     fn written<T>(&mut self, written: Poll<T>) -> Poll<T> {
@@ -72,6 +88,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if self.waits(cx) {
+            return Poll::Pending;
+        }
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.written(written)
     }
@@ -81,20 +100,61 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         cx: &mut Context<'_>,
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.waits(cx) {
+            return Poll::Pending;
+        }
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
         self.written(written)
     }
 
+    /// No: answers of up to 1 KiB are then copied behind those before them, instead of up to 256
+    /// bytes, and the others end a write.
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        false
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        if flushed.is_ready() {
+            self.has_waited = false;
+        }
         self.written(flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use tokio::io::{AsyncReadExt as _, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_write_waits_once_for_the_answers_of_other_open_calls() {
+        let (stream, mut client) = duplex(64);
+        let peer = Peer::new(&Arc::default());
+        let mut wire = Wire::new(stream, Arc::clone(&peer));
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut write = |bytes: &[u8]| match Pin::new(&mut wire).poll_write(&mut cx, bytes) {
+            Poll::Ready(written) => written.unwrap(),
+            Poll::Pending => 0,
+        };
+        assert_eq!(write(b"alone"), 5);
+        let call = peer.begin();
+        assert_eq!([write(b"one"), write(b"one"), write(b"two")], [0, 3, 3]);
+        let flushed = Pin::new(&mut wire).poll_flush(&mut cx);
+        assert!(flushed.is_ready());
+        let waits = Pin::new(&mut wire).poll_write(&mut cx, b"three");
+        assert!(waits.is_pending(), "the next write waits again");
+        drop(call);
+        drop(wire);
+        let mut read = String::new();
+        client.read_to_string(&mut read).await.unwrap();
+        assert_eq!(read, "aloneonetwo");
     }
 }
