@@ -232,8 +232,7 @@ fn effects(bytes: &[u8]) -> bool {
     let is_empty = parts.len() < 2;
     let reply = Value::Array(parts);
     let effects = [effect::of_draws(&reply), effect::of_grabs(&reply)];
-    // A reply in which neither kind of batch can read anything counts as a repeated answer.
-    is_empty || effects.iter().any(|effect| *effect != Effect::Repeated)
+    is_empty || effects.iter().any(|effect| *effect != Effect::Unread)
 }
 
 /// An item of the stream of entries: its id, then names and values.

@@ -1,9 +1,9 @@
 //! What a script did, by its reply. It decides whether replicas must confirm the call: a write and
 //! a repeated answer need a confirmation, a refusal does not.
 //!
-//! A reply that cannot be read counts as a repeated answer: whatever the script did, what is
-//! written and confirmed after it covers that. Nothing counts as a write that may not be one, since
-//! replicas would then confirm only what the connection has written earlier.
+//! A reply that cannot be read is confirmed as a repeated answer is: whatever the script did, what
+//! is written and confirmed after it covers that. Nothing counts as a write that may not be one,
+//! since replicas would then confirm only what the connection has written earlier.
 
 use redis::Value;
 
@@ -15,13 +15,13 @@ pub(crate) fn of_draws(reply: &Value) -> Effect {
     of_groups(reply, |group| match group {
         Value::Array(group) => match group.first() {
             Some(Value::BulkString(replies)) => of_replies(replies),
-            _ => Effect::Repeated,
+            _ => Effect::Unread,
         },
         // The whole group was not done: campaign missing, another version or another day, damage.
         Value::BulkString(letter) if matches!(letter.first(), Some(b'M' | b'V' | b'Y' | b'X')) => {
             Effect::Nothing
         }
-        _ => Effect::Repeated,
+        _ => Effect::Unread,
     })
 }
 
@@ -31,9 +31,9 @@ pub(crate) fn of_grabs(reply: &Value) -> Effect {
         Value::BulkString(replies) => match replies.first() {
             Some(b'M' | b'V' | b'X') => Effect::Nothing,
             Some(b'0' | b'1') => of_packets(&replies[1..]),
-            _ => Effect::Repeated,
+            _ => Effect::Unread,
         },
-        _ => Effect::Repeated,
+        _ => Effect::Unread,
     })
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn of_recalled(reply: &Value) -> Effect {
 /// The strongest effect of all groups, which follow the time.
 fn of_groups(reply: &Value, of_group: impl Fn(&Value) -> Effect) -> Effect {
     let Value::Array(parts) = reply else {
-        return Effect::Repeated;
+        return Effect::Unread;
     };
     // The whole script was refused (see `lua/modules/store.lua`).
     if let Some(Value::BulkString(letter)) = parts.get(1)
@@ -70,8 +70,9 @@ fn of_groups(reply: &Value, of_group: impl Fn(&Value) -> Effect) -> Effect {
     for group in parts.iter().skip(1) {
         match of_group(group) {
             Effect::Wrote => return Effect::Wrote,
-            Effect::Repeated => strongest = Effect::Repeated,
-            Effect::Nothing => {}
+            Effect::Unread => strongest = Effect::Unread,
+            Effect::Repeated if strongest == Effect::Nothing => strongest = Effect::Repeated,
+            Effect::Repeated | Effect::Nothing => {}
         }
     }
     strongest
@@ -87,7 +88,7 @@ fn of_replies(replies: &[u8]) -> Effect {
             Some(_) => {}
         }
         if replies.detail().is_err() {
-            return Effect::Repeated;
+            return Effect::Unread;
         }
     }
     effect
@@ -100,13 +101,13 @@ fn of_packets(replies: &[u8]) -> Effect {
         match replies.raw(1) {
             Ok(b"A") => {
                 if skip_grab(&mut replies).is_err() {
-                    return Effect::Repeated;
+                    return Effect::Unread;
                 }
                 effect = Effect::Repeated;
             }
             Ok(b"G") => return Effect::Wrote,
             Ok(b"P" | b"N" | b"S" | b"T" | b"E" | b"B" | b"F" | b"Y") => {}
-            _ => return Effect::Repeated,
+            _ => return Effect::Unread,
         }
     }
     effect
@@ -128,15 +129,15 @@ mod tests {
         };
         assert_eq!(of_grabs(&reply(&[b"0NET", b"M"])), Effect::Nothing);
         assert_eq!(of_grabs(&reply(&[b"0N", b"1G"])), Effect::Wrote);
-        assert_eq!(of_grabs(&reply(&[b"0BX"])), Effect::Repeated);
+        assert_eq!(of_grabs(&reply(&[b"0BX"])), Effect::Unread);
         assert_eq!(of_grabs(&reply(&[b"0B", b"Xkey"])), Effect::Nothing);
         // A repeated answer is confirmed whatever is beside it.
         let had: &[u8] = b"0A\0\x01xB";
         assert_eq!(of_grabs(&reply(&[had, b"Xkey"])), Effect::Repeated);
-        assert_eq!(of_grabs(&reply(&[had, b"?"])), Effect::Repeated);
+        assert_eq!(of_grabs(&reply(&[had, b"?"])), Effect::Unread);
         assert_eq!(of_grabs(&reply(&[had, b"0G"])), Effect::Wrote);
         assert_eq!(of_draws(&reply(&[b"Xkey"])), Effect::Nothing);
-        assert_eq!(of_draws(&reply(&[b"?"])), Effect::Repeated);
+        assert_eq!(of_draws(&reply(&[b"?"])), Effect::Unread);
         assert_eq!(of_grabs(&reply(&[b"W", b"2000"])), Effect::Nothing);
         assert_eq!(of_draws(&reply(&[b"K"])), Effect::Nothing);
         assert_eq!(of_creates(&reply(&[b"S", b"Gkey"])), Effect::Nothing);

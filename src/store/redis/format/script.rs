@@ -14,8 +14,10 @@ const COUNT_BYTES_MAX: usize = 20;
 pub(crate) enum Effect {
     /// It wrote.
     Wrote,
-    /// It repeats what was written before, or its reply cannot be read.
+    /// It wrote nothing, and repeats what was written before.
     Repeated,
+    /// It may have written or repeat what was written before: its reply cannot be read.
+    Unread,
     /// It wrote nothing and says nothing of what was written before.
     Nothing,
 }

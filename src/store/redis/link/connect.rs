@@ -263,7 +263,7 @@ impl Connections {
                 match script.effect(&reply) {
                     Effect::Nothing => return Ok(reply),
                     Effect::Wrote => {}
-                    Effect::Repeated => {
+                    Effect::Repeated | Effect::Unread => {
                         let partition = keys.iter().take(1).into();
                         let nothing = Words::default();
                         run_script(&mut lease, &BARRIER, &partition, &nothing, is_ask)
