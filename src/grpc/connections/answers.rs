@@ -206,7 +206,7 @@ fn begin(
             true => (request.map(Body::new), None),
             false => {
                 let (head, contents) = request.into_parts();
-                let (contents, share) = Arriving::new(&peer, (kind.sender(), at), contents);
+                let (contents, share) = Arriving::new(&peer, kind.sender(), contents);
                 (Request::from_parts(head, Body::new(contents)), Some(share))
             }
         };

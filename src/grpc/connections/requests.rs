@@ -6,11 +6,11 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, ready},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
-use tokio::time::{Sleep, sleep_until};
+use tokio::time::{Sleep, sleep};
 use tonic::Status;
 
 use super::peer::{CALL_BYTES, Peer, Taken};
@@ -19,6 +19,7 @@ use crate::{
         desk::{CALLER_TIME_MAX, OPERATOR_TIME_MAX},
         status::{CallError, status},
     },
+    model::Problem,
     store::{Executed, StoreError},
 };
 
@@ -42,6 +43,18 @@ impl Sender {
             Self::Caller => 48 << 20,
             Self::Operator => 64 << 20,
         }
+    }
+
+    /// Why there are too many.
+    fn too_many(self) -> CallError {
+        if self != Self::Anybody {
+            return StoreError::Overloaded.into();
+        }
+        let kib = CALL_BYTES / 1024;
+        CallError::from(Problem {
+            path: "request".into(),
+            message: format!("is too large: it must be smaller than {kib} KiB"),
+        })
     }
 
     /// How long contents may take.
@@ -70,19 +83,13 @@ pub(super) struct Arriving<B> {
     bytes: usize,
     share: Share,
     peer: Arc<Peer>,
-    /// When they must be there.
-    end: Instant,
-    /// Set when they are waited for.
+    /// Set when they are waited for: their call may have waited for its turn before.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<B> Arriving<B> {
-    /// Contents of a call that began at `at`, and their share.
-    pub(super) fn new(
-        peer: &Arc<Peer>,
-        (sender, at): (Sender, Instant),
-        contents: B,
-    ) -> (Self, Share) {
+    /// Contents of a call, and their share.
+    pub(super) fn new(peer: &Arc<Peer>, sender: Sender, contents: B) -> (Self, Share) {
         let share = Share::default();
         let arriving = Self {
             contents,
@@ -90,7 +97,6 @@ impl<B> Arriving<B> {
             bytes: 0,
             share: share.clone(),
             peer: Arc::clone(peer),
-            end: at + sender.time_max(),
             timer: None,
         };
         (arriving, share)
@@ -125,8 +131,8 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let Poll::Ready(frame) = Pin::new(&mut self.contents).poll_frame(cx) else {
-            let end = self.end.into();
-            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
+            let time = self.sender.time_max();
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(time)));
             ready!(timer.as_mut().poll(cx));
             let late = CallError::TimedOut(Executed::No);
             return Poll::Ready(Some(Err(status(&late, ""))));
@@ -138,8 +144,7 @@ where
         if let Some(data) = frame.data_ref()
             && !self.count(data.len())
         {
-            let overloaded = CallError::from(StoreError::Overloaded);
-            return Poll::Ready(Some(Err(status(&overloaded, ""))));
+            return Poll::Ready(Some(Err(status(&self.sender.too_many(), ""))));
         }
         Poll::Ready(Some(Ok(frame)))
     }
@@ -181,8 +186,7 @@ mod tests {
     }
 
     fn arriving(peer: &Arc<Peer>, sender: Sender, parts: &[usize]) -> (Arriving<Endless>, Share) {
-        let at = tokio::time::Instant::now().into_std();
-        Arriving::new(peer, (sender, at), Endless(parts.iter().copied().collect()))
+        Arriving::new(peer, sender, Endless(parts.iter().copied().collect()))
     }
 
     /// How many parts come, and what ends them.
@@ -224,7 +228,8 @@ mod tests {
         let peers = Arc::default();
         let peer = Peer::new(&peers);
         let (mut contents, _) = arriving(&peer, Sender::Anybody, &[CALL_BYTES, 1]);
-        assert_eq!(read(&mut contents).await, refused(1), "no credential");
+        let refusal = (1, Code::InvalidArgument, "no".to_owned());
+        assert_eq!(read(&mut contents).await, refusal, "no credential");
         let mut held = Vec::new();
         for (sender, connections) in [(Sender::Caller, 3), (Sender::Operator, 1)] {
             for _ in 0..connections {

@@ -16,6 +16,17 @@ use super::peer::Peer;
 /// layer above.
 const PREFACE_BYTES: usize = 24;
 
+/// How far the connection's task is in its turn: it reads what there is, then it writes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// It has written nothing.
+    Fresh,
+    /// It would have written, and let others go first.
+    Waited,
+    /// It has written: more goes out at once.
+    Written,
+}
+
 /// A stream and the connection that it belongs to.
 pub(super) struct Wire<S> {
     stream: S,
@@ -23,8 +34,7 @@ pub(super) struct Wire<S> {
     /// Bytes of the preface that are still to come.
     preface_left: usize,
     is_blocked: bool,
-    /// Whether this write has waited for others.
-    has_waited: bool,
+    turn: Turn,
 }
 
 impl<S> Wire<S> {
@@ -34,7 +44,7 @@ impl<S> Wire<S> {
             peer,
             preface_left: PREFACE_BYTES,
             is_blocked: false,
-            has_waited: false,
+            turn: Turn::Fresh,
         }
     }
 
@@ -51,13 +61,20 @@ impl<S> Wire<S> {
     /// of a store answers many calls of a connection, and HTTP/2 would write each answer by itself:
     /// the task of the connection comes right after the call that woke it.
     fn waits(&mut self, cx: &Context<'_>) -> bool {
-        let waits = !self.has_waited && self.peer.has_open_calls();
+        let waits = self.turn == Turn::Fresh && self.peer.has_open_calls();
         if waits {
-            self.has_waited = true;
+            self.turn = Turn::Waited;
             // A task that wakes itself goes to the end.
             cx.waker().wake_by_ref();
         }
         waits
+    }
+
+    fn has_written<T>(&mut self, written: Poll<T>) -> Poll<T> {
+        if written.is_ready() {
+            self.turn = Turn::Written;
+        }
+        self.written(written)
     }
 
     fn written<T>(&mut self, written: Poll<T>) -> Poll<T> {
@@ -75,6 +92,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.turn == Turn::Written {
+            self.turn = Turn::Fresh;
+        }
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         self.has_read(buffer.filled().len() - before);
@@ -92,7 +112,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
             return Poll::Pending;
         }
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.written(written)
+        self.has_written(written)
     }
 
     fn poll_write_vectored(
@@ -104,7 +124,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
             return Poll::Pending;
         }
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
-        self.written(written)
+        self.has_written(written)
     }
 
     /// No: answers of up to 1 KiB are then copied behind those before them, instead of up to 256
@@ -115,9 +135,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        if flushed.is_ready() {
-            self.has_waited = false;
-        }
         self.written(flushed)
     }
 
@@ -139,22 +156,30 @@ mod tests {
         let (stream, mut client) = duplex(64);
         let peer = Peer::new(&Arc::default());
         let mut wire = Wire::new(stream, Arc::clone(&peer));
-        let mut cx = Context::from_waker(Waker::noop());
-        let mut write = |bytes: &[u8]| match Pin::new(&mut wire).poll_write(&mut cx, bytes) {
-            Poll::Ready(written) => written.unwrap(),
-            Poll::Pending => 0,
-        };
-        assert_eq!(write(b"alone"), 5);
+        let cx = || Context::from_waker(Waker::noop());
+        let write =
+            |wire: &mut Wire<_>, bytes: &[u8]| match Pin::new(wire).poll_write(&mut cx(), bytes) {
+                Poll::Ready(written) => written.unwrap(),
+                Poll::Pending => 0,
+            };
+        assert_eq!(write(&mut wire, b"alone"), 5);
         let call = peer.begin();
-        assert_eq!([write(b"one"), write(b"one"), write(b"two")], [0, 3, 3]);
-        let flushed = Pin::new(&mut wire).poll_flush(&mut cx);
-        assert!(flushed.is_ready());
-        let waits = Pin::new(&mut wire).poll_write(&mut cx, b"three");
-        assert!(waits.is_pending(), "the next write waits again");
+        assert_eq!(write(&mut wire, b"more"), 4, "the turn goes on");
+        let read = |wire: &mut Wire<_>| {
+            let read = Pin::new(wire).poll_read(&mut cx(), &mut ReadBuf::new(&mut [0; 8]));
+            assert!(read.is_pending());
+        };
+        read(&mut wire);
+        assert_eq!(write(&mut wire, b"one"), 0);
+        read(&mut wire);
+        assert_eq!(
+            [b"one", b"two"].map(|bytes| write(&mut wire, bytes)),
+            [3, 3]
+        );
         drop(call);
         drop(wire);
-        let mut read = String::new();
-        client.read_to_string(&mut read).await.unwrap();
-        assert_eq!(read, "aloneonetwo");
+        let mut arrived = String::new();
+        client.read_to_string(&mut arrived).await.unwrap();
+        assert_eq!(arrived, "alonemoreonetwo");
     }
 }

@@ -130,13 +130,6 @@ pub(in crate::store::redis) struct Base {
     pub(in crate::store::redis) ledger: LedgerId,
 }
 
-/// Skips what [`decode_grab`] reads.
-pub(crate) fn skip_grab(unpacker: &mut Unpacker<'_>) -> Result<()> {
-    let (_, _): (u64, u64) = (unpacker.int()?, unpacker.int()?);
-    unpacker.raw(MOMENT_BYTES)?;
-    unpacker.int::<u64>().map(|_| ())
-}
-
 /// Reads the packet of a user.
 pub(super) fn decode_grab(unpacker: &mut Unpacker<'_>, base: Base) -> Result<Packet> {
     let (number, amount_minor) = (unpacker.int()?, unpacker.int()?);

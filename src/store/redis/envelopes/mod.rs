@@ -18,10 +18,7 @@ mod write;
 #[cfg(any(test, fuzzing))]
 pub(super) use self::codec::{Base, decode_counts, decode_grab_of};
 pub(super) use self::{
-    codec::{decode_grabs, skip_grab},
-    create::CreateLanes,
-    grab::GrabLanes,
-    known::KnownEnvelopes,
+    codec::decode_grabs, create::CreateLanes, grab::GrabLanes, known::KnownEnvelopes,
 };
 
 use super::RedisStore;

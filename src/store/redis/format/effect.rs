@@ -8,7 +8,6 @@
 use redis::Value;
 
 use super::{codec::Unpacker, script::Effect};
-use crate::store::redis::envelopes::skip_grab;
 
 /// The effect of a batch of draws.
 pub(crate) fn of_draws(reply: &Value) -> Effect {
@@ -100,12 +99,12 @@ fn of_packets(replies: &[u8]) -> Effect {
     while !replies.is_done() {
         match replies.raw(1) {
             Ok(b"A") => {
-                if skip_grab(&mut replies).is_err() {
+                if replies.detail().is_err() {
                     return Effect::Unread;
                 }
                 effect = Effect::Repeated;
             }
-            Ok(b"G") => return Effect::Wrote,
+            Ok(b"G" | b"W") => return Effect::Wrote,
             Ok(b"P" | b"N" | b"S" | b"T" | b"E" | b"B" | b"F" | b"Y") => {}
             _ => return Effect::Unread,
         }
@@ -136,6 +135,7 @@ mod tests {
         assert_eq!(of_grabs(&reply(&[had, b"Xkey"])), Effect::Repeated);
         assert_eq!(of_grabs(&reply(&[had, b"?"])), Effect::Unread);
         assert_eq!(of_grabs(&reply(&[had, b"0G"])), Effect::Wrote);
+        assert_eq!(of_grabs(&reply(&[b"0W"])), Effect::Wrote);
         assert_eq!(of_draws(&reply(&[b"Xkey"])), Effect::Nothing);
         assert_eq!(of_draws(&reply(&[b"?"])), Effect::Unread);
         assert_eq!(of_grabs(&reply(&[b"W", b"2000"])), Effect::Nothing);
