@@ -19,7 +19,6 @@ use crate::{
         desk::{CALLER_TIME_MAX, OPERATOR_TIME_MAX},
         status::{CallError, status},
     },
-    model::Problem,
     store::{Executed, StoreError},
 };
 
@@ -45,16 +44,13 @@ impl Sender {
         }
     }
 
-    /// Why there are too many.
-    fn too_many(self) -> CallError {
-        if self != Self::Anybody {
-            return StoreError::Overloaded.into();
+    /// Why no more may come. What is too large for any call is refused by the service's own bound,
+    /// which this code stands for (see `unread`).
+    fn refusal(self) -> Status {
+        match self {
+            Self::Anybody => Status::out_of_range(""),
+            Self::Caller | Self::Operator => status(&StoreError::Overloaded.into(), ""),
         }
-        let kib = CALL_BYTES / 1024;
-        CallError::from(Problem {
-            path: "request".into(),
-            message: format!("is too large: it must be smaller than {kib} KiB"),
-        })
     }
 
     /// How long contents may take.
@@ -144,7 +140,7 @@ where
         if let Some(data) = frame.data_ref()
             && !self.count(data.len())
         {
-            return Poll::Ready(Some(Err(status(&self.sender.too_many(), ""))));
+            return Poll::Ready(Some(Err(self.sender.refusal())));
         }
         Poll::Ready(Some(Ok(frame)))
     }
@@ -199,8 +195,8 @@ mod tests {
                 continue;
             };
             let details = status.get_error_details();
-            let executed = &details.error_info().unwrap().metadata["executed"];
-            return (parts, status.code(), executed.clone());
+            let executed = details.error_info().map(|info| &info.metadata["executed"]);
+            return (parts, status.code(), executed.cloned().unwrap_or_default());
         }
     }
 
@@ -228,7 +224,7 @@ mod tests {
         let peers = Arc::default();
         let peer = Peer::new(&peers);
         let (mut contents, _) = arriving(&peer, Sender::Anybody, &[CALL_BYTES, 1]);
-        let refusal = (1, Code::InvalidArgument, "no".to_owned());
+        let refusal = (1, Code::OutOfRange, String::new());
         assert_eq!(read(&mut contents).await, refusal, "no credential");
         let mut held = Vec::new();
         for (sender, connections) in [(Sender::Caller, 3), (Sender::Operator, 1)] {
