@@ -25,6 +25,9 @@ const HELD_MAX: u64 = 256 * MIB;
 const CONNECTIONS: usize = 100;
 const CALLS: usize = 8;
 
+/// The time between two of the connections that come later.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// Draws of a client that reads, after the first connection was closed.
 const SERVED: usize = 100;
 
@@ -64,19 +67,29 @@ pools: [{id: deck, deck: {size: 100, cards: {p-0: 50}, onExhausted: RESHUFFLE}}]
     }
 }
 
-/// A client that reads may be sent away while too much is held. Its calls have the connections
-/// closed that do not read, and then it is served. Returns how often it was either.
-async fn served(server: &Server) -> (usize, usize) {
+/// A client that reads may be sent away while too much is held. Calls then have the connections
+/// closed that do not read, and it is served. Returns how often it was either.
+///
+/// Until then more and more connections call: those that came first may hold just less than is
+/// allowed, and nobody is closed for that.
+async fn served(server: &Server, slow: &mut Vec<Raw>) -> (usize, usize) {
     let mut lottery = server.lottery().await;
     let (mut served, mut sent_away) = (0, 0);
     while served < SERVED {
+        let is_closed = server.log().contains(TOO_MUCH);
+        if !is_closed {
+            let mut connection = Raw::connect(server.address);
+            connection.call(LIST);
+            slow.push(connection);
+            sleep(PAUSE).await;
+        }
         let request = DrawRequest {
             campaign_id: "c-0".into(),
             user_id: "u-1".into(),
             ..Default::default()
         };
         match lottery.draw(request).await {
-            Ok(_) => served += usize::from(server.log().contains(TOO_MUCH)),
+            Ok(_) => served += usize::from(is_closed),
             Err(status) => {
                 // A busy machine may also be too slow for a draw.
                 let is_transient = [Code::Unavailable, Code::DeadlineExceeded];
@@ -103,14 +116,15 @@ async fn what_clients_that_do_not_read_hold_together_is_bounded() {
             connection.call(LIST);
         }
     }
-    let (served, sent_away) = timeout(PATIENCE, served(&server))
+    let (served, sent_away) = timeout(PATIENCE, served(&server, &mut slow))
         .await
         .expect("it is not served");
     let closed = server.log().matches(TOO_MUCH).count();
     let (held, most) = server.memory_bytes();
+    let connections = slow.len();
     drop(slow);
     println!(
-        "memory in MiB: {} before, at most {} and then {} with {CONNECTIONS} connections that do \
+        "memory in MiB: {} before, at most {} and then {} with {connections} connections that do \
          not read; {closed} of them were closed; {sent_away} draws were sent away, {served} served",
         before / MIB,
         most / MIB,
