@@ -171,7 +171,7 @@ impl Carrier {
             self.definitions.clear();
             self.pseudonyms.clear();
         }
-        let batch = self.batch(sink, partition, read, orphans).await?;
+        let batch = Arc::new(self.batch(sink, partition, read, orphans).await?);
         let Some(after) = sink.write(before.as_ref(), &batch).await? else {
             self.cursors = sink.cursors().await?;
             return Ok(Settled::Elsewhere);

@@ -1,7 +1,7 @@
 //! Where settled entries go. What a sink is given is written whole or not at all, together with the
 //! cursor that says how far the partition is settled.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use async_trait::async_trait;
 
@@ -66,7 +66,7 @@ pub trait Sink: Send {
     async fn write(
         &mut self,
         before: Option<&Cursor>,
-        batch: &Batch,
+        batch: &Arc<Batch>,
     ) -> Result<Option<Cursor>, SinkError>;
 
     /// The salt of a campaign's pseudonyms, or with an empty id of those of all other entries of a

@@ -451,7 +451,7 @@ impl Store for RedisStore {
     }
 
     async fn forget(&self) -> Result<bool> {
-        self.core.forget().await
+        self.core.forget().await.map(|()| false)
     }
 
     async fn stats(&self, id: &CampaignId) -> Result<Stats> {

@@ -347,26 +347,30 @@ impl Changed {
 
     /// Writes the next rows of the round to the table.
     fn write_rows(&mut self, db: &Connection, count: usize) -> rusqlite::Result<()> {
-        let from = Bound::Excluded(self.progress.hand.clone());
-        let rows: Vec<_> = self.waiting.read(|rows| {
-            let rows = rows.range((from, Bound::Unbounded)).take(count);
-            rows.map(|(key, row)| (key.clone(), row.clone())).collect()
-        });
-        let is_end = rows.len() < count;
         let forgotten = forgotten(db)?;
-        for (key, row) in rows {
-            self.progress.hand.clone_from(&key);
-            if self.stuck.contains(&key) {
-                continue;
-            }
-            if let Err(error) = write_row(db, &key, &row, forgotten) {
-                if is_damage(&error) {
-                    self.stuck.insert(key);
+        let from = Bound::Excluded(self.progress.hand.clone());
+        let waiting = self.waiting.clone();
+        let found = waiting.read(|rows| {
+            let (mut found, mut last) = (0, None);
+            for (key, row) in rows.range((from, Bound::Unbounded)).take(count) {
+                (found, last) = (found + 1, Some(key));
+                if self.stuck.contains(key) {
+                    continue;
                 }
-                return Err(error);
+                if let Err(error) = write_row(db, key, row, forgotten) {
+                    if is_damage(&error) {
+                        self.stuck.insert(key.clone());
+                    }
+                    return Err(error);
+                }
+                self.written.push(key.clone());
             }
-            self.written.push(key);
-        }
+            if let Some(last) = last {
+                self.progress.hand.clone_from(last);
+            }
+            Ok(found)
+        })?;
+        let is_end = found < count;
         if is_end {
             if self.stuck.is_empty() {
                 self.progress.done = self.progress.begun;

@@ -13,6 +13,7 @@
 
 use std::{
     collections::BTreeSet,
+    fmt::{self, Write as _},
     time::{Duration, Instant},
 };
 
@@ -50,8 +51,12 @@ const TABLE: &str = "
     INSERT INTO lookup (lookup, rank) VALUES ('secure-delete', 1);";
 
 /// What entries are found by.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Term(String);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Term {
+    kind: char,
+    /// 48 bits.
+    digest: u64,
+}
 
 impl Term {
     /// Entries of a user, and wins of the user.
@@ -70,9 +75,24 @@ impl Term {
     }
 
     fn of(kind: char, ids: &[&str]) -> Self {
-        let digest = Sha256::digest(ids.join("\0"));
-        let digits: String = digest[..6].iter().map(|it| format!("{it:02x}")).collect();
-        Self(format!("{kind}{digits}"))
+        let mut hash = Sha256::new();
+        for (position, id) in ids.iter().enumerate() {
+            if position > 0 {
+                hash.update([0]);
+            }
+            hash.update(id);
+        }
+        let digest = hash.finalize();
+        let digest = digest[..6]
+            .iter()
+            .fold(0, |digest, byte| digest << 8 | u64::from(*byte));
+        Self { kind, digest }
+    }
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:012x}", self.kind, self.digest)
     }
 }
 
@@ -123,9 +143,21 @@ impl Terms {
     }
 
     fn text(&self) -> String {
-        let terms: Vec<_> = self.0.iter().map(|term| term.0.as_str()).collect();
-        terms.join(" ")
+        joined(&self.0, " ")
     }
+}
+
+/// Terms with this between them.
+fn joined<'a>(terms: impl IntoIterator<Item = &'a Term>, between: &str) -> String {
+    let mut text = String::new();
+    for term in terms {
+        if !text.is_empty() {
+            text.push_str(between);
+        }
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{term}");
+    }
+    text
 }
 
 /// Adds an entry, which must not be there yet. Entries in order are added fastest.
@@ -176,9 +208,9 @@ pub struct Search {
 impl Search {
     /// In the whole ledger.
     pub fn new(terms: impl IntoIterator<Item = Term>) -> Self {
-        let terms: Vec<_> = terms.into_iter().map(|term| term.0).collect();
+        let terms: Vec<_> = terms.into_iter().collect();
         Self {
-            query: terms.join(" OR "),
+            query: joined(&terms, " OR "),
             from: 0,
             to: i64::MAX.cast_unsigned(),
         }

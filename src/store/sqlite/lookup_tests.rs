@@ -196,7 +196,8 @@ fn nothing_is_left_of_what_an_entry_was_found_by() {
     let bytes = std::fs::read(file).unwrap();
     // Pages have the end of a term: its beginning is that of the one before.
     let is_there = |term: &Term| {
-        let end = &term.0.as_bytes()[6..];
+        let text = term.to_string();
+        let end = &text.as_bytes()[6..];
         bytes.windows(end.len()).any(|window| window == end)
     };
     assert!(is_there(&Term::user("user-1")) && is_there(&Term::request("request-1")));

@@ -60,6 +60,9 @@ impl Step<'_> {
         name: (&UserId, &RequestId),
         user: Option<&Columns>,
     ) -> Result<Option<Entry>> {
+        if user.is_none() {
+            return Ok(None); // who has no record has not drawn
+        }
         let key = Key::request(campaign, name);
         let waiting = self.core.users.get(&key);
         let oldest = self.now - self.core.request_memory;

@@ -88,7 +88,7 @@ impl Sink for Cut {
     async fn write(
         &mut self,
         before: Option<&Cursor>,
-        batch: &Batch,
+        batch: &Arc<Batch>,
     ) -> Result<Option<Cursor>, SinkError> {
         self.at(Step::Made).await;
         let written = self.sink.write(before, batch).await;

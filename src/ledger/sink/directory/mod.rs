@@ -80,9 +80,9 @@ impl Sink for DirectorySink {
     async fn write(
         &mut self,
         before: Option<&Cursor>,
-        batch: &Batch,
+        batch: &Arc<Batch>,
     ) -> Result<Option<Cursor>, SinkError> {
-        let (before, batch) = (before.cloned(), batch.clone());
+        let (before, batch) = (before.cloned(), Arc::clone(batch));
         self.with(move |files| files.write(before.as_ref(), &batch))
             .await
     }

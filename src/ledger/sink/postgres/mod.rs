@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -204,7 +205,7 @@ impl Sink for PostgresSink {
     async fn write(
         &mut self,
         before: Option<&Cursor>,
-        batch: &Batch,
+        batch: &Arc<Batch>,
     ) -> Result<Option<Cursor>, SinkError> {
         self.make_months(batch).await?;
         bounded(ANSWER_MAX, write::write(&mut self.client, before, batch)).await

@@ -61,7 +61,7 @@ impl Sink for SqliteSink {
     async fn write(
         &mut self,
         before: Option<&Cursor>,
-        batch: &Batch,
+        batch: &Arc<Batch>,
     ) -> std::result::Result<Option<Cursor>, SinkError> {
         let Some(after) = batch.cursor(before) else {
             return Ok(before.cloned());
@@ -69,7 +69,7 @@ impl Sink for SqliteSink {
         let settled = after.up_to.sequence;
         // The writer may run a job again, on its own thread.
         let (before, after) = (before.cloned(), Arc::new(after));
-        let batch = Arc::new(batch.clone());
+        let batch = Arc::new(write::Indexed::new(Arc::clone(batch)));
         let job = move |db: &Connection, now: Moment| {
             let is_written = write::write(db, now, before.as_ref(), &after, &batch)?;
             Ok(is_written.then(|| Cursor::clone(&after)))

@@ -1,5 +1,7 @@
 //! A batch as rows, within a transaction of the store's writer.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::{
@@ -17,6 +19,34 @@ use crate::{
     },
 };
 
+/// A batch, and what its entries are found by: that is made before the writer's turn comes.
+pub(super) struct Indexed {
+    batch: Arc<Batch>,
+    /// Those of each entry.
+    terms: Vec<Terms>,
+}
+
+impl Indexed {
+    /// The batch with what its entries are found by.
+    pub(super) fn new(batch: Arc<Batch>) -> Self {
+        let mut wins = batch.wins.iter().peekable();
+        let terms = batch.entries.iter().map(|entry| {
+            let (user, request) = (entry.user.as_deref(), entry.request.as_deref());
+            let mut terms = Terms::of(entry.kind, user, request);
+            while let Some(win) = wins.next_if(|win| win.sequence == entry.sequence) {
+                terms.add_win(&win.campaign, &win.user, &win.unit);
+            }
+            terms
+        });
+        let terms = terms.collect();
+        debug_assert!(
+            wins.next().is_none(),
+            "wins are in the order of the entries"
+        );
+        Self { batch, terms }
+    }
+}
+
 /// Writes a batch and moves the cursor; false, and nothing is written, if the cursor is not at
 /// `before`.
 pub(super) fn write(
@@ -24,7 +54,7 @@ pub(super) fn write(
     now: Moment,
     before: Option<&Cursor>,
     after: &Cursor,
-    batch: &Batch,
+    Indexed { batch, terms }: &Indexed,
 ) -> Result<bool> {
     let sql = "SELECT next_sequence - 1 FROM cursors WHERE partition = ?1";
     let found: Option<u64> = db
@@ -35,21 +65,13 @@ pub(super) fn write(
         return Ok(false);
     }
     move_cursor(db, now, after, batch.entries.len())?;
-    let mut wins = batch.wins.iter().peekable();
-    for entry in &batch.entries {
+    for (entry, terms) in batch.entries.iter().zip(terms) {
         insert_entry(db, entry)?;
-        let (user, request) = (entry.user.as_deref(), entry.request.as_deref());
-        let mut terms = Terms::of(entry.kind, user, request);
-        while let Some(win) = wins.next_if(|win| win.sequence == entry.sequence) {
-            insert_win(db, win)?;
-            terms.add_win(&win.campaign, &win.user, &win.unit);
-        }
-        lookup::insert(db, entry.sequence, &terms)?;
+        lookup::insert(db, entry.sequence, terms)?;
     }
-    debug_assert!(
-        wins.next().is_none(),
-        "wins are in the order of the entries"
-    );
+    for win in &batch.wins {
+        insert_win(db, win)?;
+    }
     lookup::merge(db)?;
     for change in &batch.deliveries {
         change_win(db, change)?;

@@ -312,28 +312,24 @@ impl Core {
         views
     }
 
-    /// Forgets the old draws of each partition. Goes on after a failure, and returns the first one
+    /// Forgets all old draws of each partition. Goes on after a failure, and returns the first one
     /// at the end: a partition that is halted or away does not keep the others from forgetting.
-    pub(crate) async fn forget(&self) -> Result<bool> {
-        let mut outcome = Ok(false);
+    pub(crate) async fn forget(&self) -> Result<()> {
+        let mut outcome = Ok(());
         for partition in &self.partitions {
-            let forgotten = loop {
-                match self.forget_some(partition).await {
-                    Ok(true) => {}
-                    ended => break ended,
-                }
-            };
-            outcome = outcome.and(forgotten);
+            outcome = outcome.and(self.forget_in(partition).await);
         }
         outcome
     }
 
-    async fn forget_some(&self, partition: &PartitionKeys) -> Result<bool> {
-        let Some(from) = self.forget_from(partition, None).await? else {
-            return Ok(false);
-        };
-        let next = self.forget_from(partition, Some(from)).await?;
-        Ok(next.is_some())
+    /// A call without a place to go on from asks the script how far the round is.
+    async fn forget_in(&self, partition: &PartitionKeys) -> Result<()> {
+        while let Some(from) = self.forget_from(partition, None).await? {
+            if self.forget_from(partition, Some(from)).await?.is_none() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Forgets old draws in some hashes or buckets of a campaign; returns the one to go on with.

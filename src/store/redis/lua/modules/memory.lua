@@ -6,7 +6,7 @@
 -- Gives  recall, move_older
 --        A draw's number is its index among those of the campaign. Draws are given as fields of
 --        their own have them. Those that this batch has moved are in `moved`, by request, and in
---        `older`, as HSET takes them.
+--        `older`, as HSET takes them: a list for each hash, which `older` has by its key too.
 
 -- The draw of a request in a field of its own; nil if none is remembered.
 local function find(c, number, request, moved)
@@ -51,6 +51,16 @@ local function recall(c, stored, number, request, moved)
         more
 end
 
+-- Adds a field of a hash to what is written.
+local function add_older(older, key, request, draw)
+    local words = older[key]
+    if not words then
+        words = { key }
+        older[key], older[#older + 1] = words, words
+    end
+    words[#words + 1], words[#words + 2] = request, draw
+end
+
 -- Gives a draw a field of its own in the bucket of draw `number`.
 local function move_older(c, number, request, draw, has_older, moved, older)
     local key = KEYS[c.first_older + number]
@@ -60,10 +70,10 @@ local function move_older(c, number, request, draw, has_older, moved, older)
     moved[request] = draw
     if #draw > COMPACT_BYTES_MAX then
         redis.call('HLEN', c.long_key)
-        older[#older + 1] = { c.long_key, request, draw }
+        add_older(older, c.long_key, request, draw)
         draw = ''
     end
-    older[#older + 1] = { key, request, draw }
+    add_older(older, key, request, draw)
 end
 
 return recall, move_older
