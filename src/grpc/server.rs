@@ -45,13 +45,13 @@ use crate::{
 };
 
 /// The largest request of a caller: ids, a reference.
-const CALLER_BYTES_MAX: usize = 64 * 1024;
+pub(super) const CALLER_BYTES_MAX: usize = 64 * 1024;
 
 /// The largest request of an operator: a campaign with a thousand special hours.
-const OPERATOR_BYTES_MAX: usize = 1024 * 1024;
+pub(super) const OPERATOR_BYTES_MAX: usize = 1024 * 1024;
 
 /// The largest request of a sender: an envelope with ten thousand users who may grab.
-const SENDER_BYTES_MAX: usize = 2 * 1024 * 1024;
+pub(super) const SENDER_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// The largest request of health and reflection: the name of a service or of a symbol.
 pub(super) const OTHER_BYTES_MAX: usize = 1024;

@@ -38,7 +38,7 @@ use crate::{
 };
 
 /// The most bytes of a request's headers, counted as HTTP/2 does (RFC 9113, section 6.5.2).
-const HEADER_BYTES_MAX: usize = 16 * 1024;
+pub(super) const HEADER_BYTES_MAX: usize = 16 * 1024;
 const HEADER_OVERHEAD_BYTES: usize = 32;
 
 /// Larger answers are copied: the buffer in which an answer is encoded grows by doubling, so it may

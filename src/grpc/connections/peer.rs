@@ -23,30 +23,30 @@ use crate::{metrics::STATE, trace::Tracer};
 pub(super) const CALL_BYTES: usize = 4 * 1024;
 
 /// The most bytes of unsent answers with which a connection may begin a call.
-const UNSENT_BYTES_MAX: usize = 32 << 20;
+pub(super) const UNSENT_BYTES_MAX: usize = 32 << 20;
 
 /// The most bytes that all connections may hold together in calls and unsent answers.
-const HELD_BYTES_MAX: usize = 256 << 20;
+pub(super) const HELD_BYTES_MAX: usize = 256 << 20;
 
 /// The most bytes of larger requests of a connection, see [`Peer::take`].
-const TAKEN_BYTES_MAX: usize = 16 << 20;
+pub(super) const TAKEN_BYTES_MAX: usize = 16 << 20;
 
 /// The most calls of health and reflection of a connection at once. They need no credential.
-const OTHER_CALLS_MAX: usize = 16;
+pub(super) const OTHER_CALLS_MAX: usize = 16;
 
 /// The most calls of health and reflection on all connections that may last for ever. The first one
 /// of each connection does not count: clients watch the health of the server that they call.
-const LASTING_CALLS_MAX: usize = 1024;
+pub(super) const LASTING_CALLS_MAX: usize = 1024;
 
 /// The most calls with large answers of a connection that are worked on or unsent; others wait for
 /// their turn.
-const LARGE_CALLS_MAX: usize = 8;
+pub(super) const LARGE_CALLS_MAX: usize = 8;
 
 /// How long a client may take to begin to speak HTTP/2.
-const SPEAK_TIME_MAX: Duration = Duration::from_secs(10);
+pub(super) const SPEAK_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How long a client may leave its answers unread.
-const UNREAD_TIME_MAX: Duration = Duration::from_secs(30);
+pub(super) const UNREAD_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// How long it may when all connections together hold too much.
 const UNREAD_TIME_MAX_WHEN_FULL: Duration = Duration::from_secs(1);

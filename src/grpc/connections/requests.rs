@@ -36,7 +36,7 @@ pub(super) enum Sender {
 impl Sender {
     /// The most bytes of contents above [`CALL_BYTES`] on all connections with which more may come.
     /// The last quarter is for operators.
-    fn bytes_max(self) -> usize {
+    pub(super) fn bytes_max(self) -> usize {
         match self {
             Self::Anybody => 0,
             Self::Caller => 48 << 20,
@@ -54,7 +54,7 @@ impl Sender {
     }
 
     /// How long contents may take.
-    fn time_max(self) -> Duration {
+    pub(super) fn time_max(self) -> Duration {
         match self {
             Self::Anybody | Self::Caller => CALLER_TIME_MAX,
             Self::Operator => OPERATOR_TIME_MAX,

@@ -1,4 +1,5 @@
-//! What requests know of the client at the other end.
+//! What requests know of the client at the other end, and that the documents name the bounds of
+//! connections.
 
 use std::{
     convert::Infallible,
@@ -23,7 +24,11 @@ use tonic::{
 };
 use tower::Service;
 
-use super::{super::services, *};
+use super::{
+    super::{server, services},
+    requests::Sender,
+    *,
+};
 use crate::tls::{self, ClientAuth, ClientFiles, File, ServerFiles};
 
 const SHOP: &str = "spiffe://example.org/ns/shop/sa/backend";
@@ -158,4 +163,71 @@ async fn message(channel: Channel) -> String {
     let path = "/tombola.v1.LotteryService/Draw".parse().unwrap();
     let refused = client.unary(tonic::Request::new(()), path, codec).await;
     refused.unwrap_err().message().to_owned()
+}
+
+#[test]
+fn the_page_of_limits_has_the_bounds_of_connections_and_requests() {
+    let page = include_str!("../../../docs/limits.md");
+    let (kib, mib) = (|bytes: usize| bytes >> 10, |bytes: usize| bytes >> 20);
+    let grouped = |number: usize| format!("{},{:03}", number / 1000, number % 1000);
+    let (of_callers, of_all) = (Sender::Caller.bytes_max(), Sender::Operator.bytes_max());
+    let rows = [
+        format!(
+            "| request from callers / from operators / to `EnvelopeService` | {} KiB / {} MiB / {} \
+             MiB |",
+            kib(server::CALLER_BYTES_MAX),
+            mib(server::OPERATOR_BYTES_MAX),
+            mib(server::SENDER_BYTES_MAX)
+        ),
+        format!(
+            "| request headers | {} KiB |",
+            kib(answers::HEADER_BYTES_MAX)
+        ),
+        format!(
+            "| request of health and reflection | {} KiB |",
+            kib(server::OTHER_BYTES_MAX)
+        ),
+        format!(
+            "| contents of requests over {} KiB, until they are answered | {} MiB on a connection, \
+             {} MiB in all, of which {} MiB are for operators |",
+            kib(peer::CALL_BYTES),
+            mib(peer::TAKEN_BYTES_MAX),
+            mib(of_all),
+            mib(of_all - of_callers)
+        ),
+        format!(
+            "with the arrival of its request | {} s / {} s,",
+            Sender::Operator.time_max().as_secs(),
+            Sender::Caller.time_max().as_secs()
+        ),
+        format!(
+            "| calls of health and reflection at once | {} on a connection; of those that may \
+             last, such as `Watch`, one for each connection and {} more in all.",
+            peer::OTHER_CALLS_MAX,
+            grouped(peer::LASTING_CALLS_MAX)
+        ),
+        format!(
+            "| streams on a connection | {}; {} of them at once",
+            grouped(STREAMS_PER_CONNECTION_MAX as usize),
+            peer::LARGE_CALLS_MAX
+        ),
+        format!(
+            "| time until a client speaks HTTP/2 | {} s |",
+            peer::SPEAK_TIME_MAX.as_secs()
+        ),
+        format!(
+            "| time in which a client reads nothing | {} s |",
+            peer::UNREAD_TIME_MAX.as_secs()
+        ),
+        format!(
+            "| unsent answers | {} MiB on a connection, {} MiB in all, with {} KiB for each open \
+             call |",
+            mib(peer::UNSENT_BYTES_MAX),
+            mib(peer::HELD_BYTES_MAX),
+            kib(peer::CALL_BYTES)
+        ),
+    ];
+    for row in rows {
+        assert!(page.contains(&row), "docs/limits.md has no {row:?}");
+    }
 }
