@@ -24,9 +24,9 @@ use tracing::info;
 use super::columns::PARTITION;
 use crate::model::Moment;
 
-/// How many pages of runs are merged with each batch. A batch of 200 draws writes about 3 pages,
-/// and each is merged again up to 8 times, in larger and larger runs: 24 pages a batch.
-const MERGED_PAGES: u32 = 32;
+/// One page of runs is merged for each of so many entries of a batch. A batch of 50 draws writes
+/// about one page, and each is merged again up to 8 times, in larger and larger runs: 8 pages.
+const ENTRIES_PER_MERGED_PAGE: usize = 5;
 /// How many entries a search finds at a time.
 const FOUND_MAX: usize = 200;
 /// How many entries are added in one transaction when the index is made.
@@ -169,10 +169,11 @@ pub fn insert(db: &Connection, sequence: u64, terms: &Terms) -> rusqlite::Result
     Ok(())
 }
 
-/// At the end of a batch: merges some runs, if there are too many.
-pub fn merge(db: &Connection) -> rusqlite::Result<()> {
+/// At the end of a batch of this many entries: merges some runs, if there are too many.
+pub fn merge(db: &Connection, entries: usize) -> rusqlite::Result<()> {
+    let pages = entries.div_ceil(ENTRIES_PER_MERGED_PAGE);
     db.prepare_cached("INSERT INTO lookup (lookup, rank) VALUES ('merge', ?1)")?
-        .execute([MERGED_PAGES])?;
+        .execute([pages])?;
     Ok(())
 }
 
@@ -376,9 +377,7 @@ fn add_earlier(db: &Connection, progress: &mut BuildProgress) -> rusqlite::Resul
     }
     progress.done = last;
     progress.write(db)?;
-    for _ in 0..BUILT_AT_ONCE / 200 {
-        merge(db)?;
-    }
+    merge(db, BUILT_AT_ONCE)?;
     transaction.commit()?;
     Ok(true)
 }

@@ -46,7 +46,7 @@ fn write_and_insert(db: &Connection, sequences: impl Iterator<Item = u64>) {
         write(db, sequence);
         insert(db, sequence, &Terms::read(db, sequence).unwrap()).unwrap();
     }
-    merge(db).unwrap();
+    merge(db, 200).unwrap();
     transaction.commit().unwrap();
 }
 

@@ -1,6 +1,9 @@
 //! What is settled is what was in the store, and the store gives it up.
 
-use tombola::store::{LEDGER_PAGE_BYTES, Operation, SettledUpTo, StoreError};
+use tombola::{
+    ledger::settle::Settled,
+    store::{LEDGER_PAGE_BYTES, Operation, SettledUpTo, StoreError},
+};
 
 use super::{Database, Seen, place::Place, settle_all, settler};
 use crate::support::{
@@ -103,6 +106,32 @@ async fn an_embedded_store_is_settled_once_into_its_own_file() {
     let world = World::new(Embedded::new()).await;
     let place = Place::own_file(&world);
     is_settled_once_and_given_up(world, place).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_embedded_store_that_is_behind_is_settled_in_larger_batches() {
+    let world = World::new(Embedded::new()).await;
+    world.begin(YAML).await;
+    let place = Place::own_file(&world);
+    let (mut carrier, mut sink) = place.settler(world.store()).await;
+    for round in 0..15 {
+        draws(&world, round).await;
+    }
+    let mut counts = Vec::new();
+    while let Settled::Entries { count, .. } = carrier.settle(&mut *sink, 0).await.unwrap() {
+        counts.push(count);
+    }
+    let (few, many) = counts.split_at(100);
+    assert!(few.iter().all(|count| *count == 50), "{counts:?}");
+    let (last, many) = many.split_last().unwrap();
+    assert!(many.iter().all(|count| *count == 200), "{counts:?}");
+    assert!(*last < 200 && many.len() > 3, "{counts:?}");
+    draws(&world, 15).await;
+    let settled = carrier.settle(&mut *sink, 0).await.unwrap();
+    assert!(
+        matches!(settled, Settled::Entries { count: 50, .. }),
+        "{settled:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -24,25 +24,38 @@ use crate::{
     store::{Result, SettledUpTo, sqlite::LedgerTables},
 };
 
-/// Entries of a batch: about two milliseconds of the writer's time.
-const BATCH_ENTRIES: usize = 200;
+/// Entries of a batch. It is small, since draws wait for it: two milliseconds of the writer's time
+/// at most.
+const BATCH_ENTRIES: usize = 50;
+/// Entries of a batch while settling is behind: a larger batch takes less time for an entry.
+const BATCH_ENTRIES_BEHIND: usize = 200;
+/// Settling is behind once this many batches in a row were full.
+const FULL_BATCHES: usize = 100;
 
 /// The tables of an embedded store.
 pub struct SqliteSink {
     tables: LedgerTables,
+    /// How many batches in a row were full.
+    full_batches: usize,
 }
 
 impl SqliteSink {
     /// The sink in these tables.
     pub fn new(tables: LedgerTables) -> Self {
-        Self { tables }
+        Self {
+            tables,
+            full_batches: 0,
+        }
     }
 }
 
 #[async_trait]
 impl Sink for SqliteSink {
     fn batch_entries(&self) -> usize {
-        BATCH_ENTRIES
+        match self.full_batches < FULL_BATCHES {
+            true => BATCH_ENTRIES,
+            false => BATCH_ENTRIES_BEHIND,
+        }
     }
 
     fn trims(&self) -> bool {
@@ -65,6 +78,10 @@ impl Sink for SqliteSink {
     ) -> std::result::Result<Option<Cursor>, SinkError> {
         let Some(after) = batch.cursor(before) else {
             return Ok(before.cloned());
+        };
+        self.full_batches = match batch.entries.len() < self.batch_entries() {
+            true => 0,
+            false => self.full_batches + 1,
         };
         let settled = after.up_to.sequence;
         // The writer may run a job again, on its own thread.

@@ -72,7 +72,7 @@ pub(super) fn write(
     for win in &batch.wins {
         insert_win(db, win)?;
     }
-    lookup::merge(db)?;
+    lookup::merge(db, batch.entries.len())?;
     for change in &batch.deliveries {
         change_win(db, change)?;
     }
