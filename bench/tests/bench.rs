@@ -292,7 +292,7 @@ fn an_overload_is_measured_in_phases_and_the_sums_add_up() {
     let mut command = process::bench();
     command.args(["overload", "--json", "--directory"]);
     command.arg(directory.path());
-    let options = "--connections 2 --outstanding 2 --duration 300ms";
+    let options = "--connections 2 --outstanding 2 --duration 1s";
     let said = Ended::of(command.args(options.split_whitespace())).well();
     let found: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(found["balanced"], true);
