@@ -304,11 +304,10 @@ impl Subject {
     /// it with PostgreSQL, nothing with the embedded store, whose draws do not wait for it.
     pub(crate) async fn settle(&self) -> Outcome<Duration> {
         let is_embedded = matches!(&self.kind, Kind::Own { store, .. } if store.is_embedded());
-        if self.postgres.is_none() && !is_embedded {
-            return Ok(Duration::ZERO);
-        }
         let begun = Instant::now();
-        campaigns::wait_until_settled(&mut self.operators().await?).await?;
+        if is_embedded || self.postgres.is_some() {
+            campaigns::wait_until_settled(&mut self.operators().await?).await?;
+        }
         Ok(match is_embedded {
             true => Duration::ZERO,
             false => begun.elapsed(),

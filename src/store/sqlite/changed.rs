@@ -35,7 +35,7 @@ use super::{
 const WAITING_PER_PAGE: usize = 10;
 const PAGES_LEFT_OUT: usize = 64;
 /// Bounds of the number of rows that wait. Up to a chunk more may wait, and after a start twice as
-/// many for a while. By its parts, the row of a user who has drawn once takes about 250 bytes of
+/// many for a while. By its parts, the row of a user who has drawn once takes about 270 bytes of
 /// memory.
 const WAITING_MIN: usize = 64;
 const WAITING_MAX: usize = 500_000;
@@ -349,6 +349,7 @@ impl Changed {
     fn write_rows(&mut self, db: &Connection, count: usize) -> rusqlite::Result<()> {
         let forgotten = forgotten(db)?;
         let from = Bound::Excluded(self.progress.hand.clone());
+        // Only this thread changes what waits, so nobody waits for the lock to be given back.
         let waiting = self.waiting.clone();
         let found = waiting.read(|rows| {
             let (mut found, mut last) = (0, None);

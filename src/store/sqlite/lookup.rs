@@ -75,14 +75,7 @@ impl Term {
     }
 
     fn of(kind: char, ids: &[&str]) -> Self {
-        let mut hash = Sha256::new();
-        for (position, id) in ids.iter().enumerate() {
-            if position > 0 {
-                hash.update([0]);
-            }
-            hash.update(id);
-        }
-        let digest = hash.finalize();
+        let digest = Sha256::digest(ids.join("\0"));
         let digest = digest[..6]
             .iter()
             .fold(0, |digest, byte| digest << 8 | u64::from(*byte));
@@ -143,12 +136,12 @@ impl Terms {
     }
 
     fn text(&self) -> String {
-        joined(&self.0, " ")
+        joined(self.0.iter().copied(), " ")
     }
 }
 
 /// Terms with this between them.
-fn joined<'a>(terms: impl IntoIterator<Item = &'a Term>, between: &str) -> String {
+fn joined(terms: impl IntoIterator<Item = Term>, between: &str) -> String {
     let mut text = String::new();
     for term in terms {
         if !text.is_empty() {
@@ -209,9 +202,8 @@ pub struct Search {
 impl Search {
     /// In the whole ledger.
     pub fn new(terms: impl IntoIterator<Item = Term>) -> Self {
-        let terms: Vec<_> = terms.into_iter().collect();
         Self {
-            query: joined(&terms, " OR "),
+            query: joined(terms, " OR "),
             from: 0,
             to: i64::MAX.cast_unsigned(),
         }

@@ -293,3 +293,15 @@ fn is_upgraded(is_erased: bool) {
     write_and_insert(&db, last + 1..=last + 10);
     check(&db, last + 10);
 }
+
+#[test]
+fn terms_are_written_as_every_version_has_written_them() {
+    let terms = [
+        (Term::user("user-1"), "uc6c289e49e9c"),
+        (Term::request("request-1"), "r19f1064b619d"),
+        (Term::unit("spring", "deck:1:3"), "wd1f5fd589676"),
+    ];
+    for (term, text) in terms {
+        assert_eq!(term.to_string(), text);
+    }
+}

@@ -105,6 +105,7 @@ pub(super) fn find_draw(
     oldest: Moment,
 ) -> Result<DrawAnswer> {
     let no = campaign_no(db, id)?;
+    let user = user.ok_or(Refusal::DrawNotFound)?;
     let found = remembered(db, user, waiting, &Key::request(no, name), oldest);
     let found = found.map_err(|error| error.with_executed(Executed::No))?;
     let entry = found.ok_or(Refusal::DrawNotFound)?;

@@ -129,20 +129,17 @@ pub(super) fn user_row(
 }
 
 /// The number of the entry that answers a request, unless it is forgotten. `user` is the user's
-/// row, and `waiting` the request's own, looked up after that one, if it is not in the table yet: a
-/// request that is no longer the latest has its own row from the same commit on.
+/// row: without one there was no draw. `waiting` is the request's own row, if it is not in the
+/// table yet. It is looked up after the user's: a request that is no longer the latest has its own
+/// row from the same commit on.
 pub(super) fn answering(
     db: &Connection,
-    user: Option<&Columns>,
+    user: &Columns,
     waiting: Option<Row>,
     key: &Key,
 ) -> rusqlite::Result<Option<u64>> {
-    // Whoever has no record has not drawn.
-    let Some(columns) = user else {
-        return Ok(None);
-    };
     let (_, request) = key.parts();
-    if let Some(latest) = &columns.latest
+    if let Some(latest) = &user.latest
         && *latest.request == *request
     {
         let is_kept = latest.sequence > forgotten(db)?;

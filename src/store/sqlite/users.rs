@@ -53,16 +53,16 @@ impl Step<'_> {
     }
 
     /// The entry of the draw, or of the caller's grant, that is remembered under this request id.
-    /// `user` is the user's row.
+    /// `user` is the user's row, without which there was no draw.
     pub(super) fn remembered(
         &self,
         campaign: i64,
         name: (&UserId, &RequestId),
         user: Option<&Columns>,
     ) -> Result<Option<Entry>> {
-        if user.is_none() {
-            return Ok(None); // who has no record has not drawn
-        }
+        let Some(user) = user else {
+            return Ok(None);
+        };
         let key = Key::request(campaign, name);
         let waiting = self.core.users.get(&key);
         let oldest = self.now - self.core.request_memory;
@@ -113,7 +113,7 @@ impl Step<'_> {
 /// is not older than `oldest`. For `user` and `waiting` see [`answering`].
 pub(super) fn remembered(
     db: &Connection,
-    user: Option<&Columns>,
+    user: &Columns,
     waiting: Option<Row>,
     key: &Key,
     oldest: Moment,

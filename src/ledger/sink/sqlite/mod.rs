@@ -24,8 +24,7 @@ use crate::{
     store::{Result, SettledUpTo, sqlite::LedgerTables},
 };
 
-/// Entries of a batch. It is small, since draws wait for it: two milliseconds of the writer's time
-/// at most.
+/// Entries of a batch. It is small, since draws wait for it.
 const BATCH_ENTRIES: usize = 50;
 /// Entries of a batch while settling is behind: a larger batch takes less time for an entry.
 const BATCH_ENTRIES_BEHIND: usize = 200;
