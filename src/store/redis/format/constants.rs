@@ -1,7 +1,7 @@
-//! Numbers that the scripts share with this code. Each is stated once, in Rust; scripts get them as
-//! Lua locals.
+//! Numbers that the scripts share with this code. Each is stated once, in Rust; in the text of a
+//! script its name is replaced by the number.
 
-use std::{fmt::Write as _, sync::LazyLock};
+use std::{collections::HashMap, sync::LazyLock};
 
 use super::{
     asked, counts, record, results,
@@ -16,9 +16,9 @@ use crate::{
     },
 };
 
-/// The Lua text that defines them. It comes before every script.
-pub(crate) static CONSTANTS: LazyLock<String> = LazyLock::new(|| {
-    let constants: [(&str, i64); 36] = [
+/// The numbers by their names.
+static CONSTANTS: LazyLock<HashMap<&str, i64>> = LazyLock::new(|| {
+    HashMap::from([
         ("FORMAT", FORMAT.into()),
         ("FULL_ENTRIES_FORMAT", FULL_ENTRIES_FORMAT.into()),
         ("CAPS_FORMAT", CAPS_FORMAT.into()),
@@ -55,11 +55,79 @@ pub(crate) static CONSTANTS: LazyLock<String> = LazyLock::new(|| {
         ("MANY_GRABS", MANY_GRABS.into()),
         ("LOW_PACKETS", LOW_PACKETS.into()),
         ("LOW_PACKETS_OF_MANY", LOW_PACKETS_OF_MANY.into()),
-    ];
-    let mut text = String::new();
-    for (name, value) in constants {
-        // Writing to memory does not fail.
-        let _ = writeln!(text, "local {name} = {value}");
-    }
-    text
+    ])
 });
+
+/// A script's text with numbers in place of their names, also in quotes. As local variables they
+/// would be values that Redis attaches to a script's functions whenever it makes them.
+pub(crate) fn replace_constants(text: &str) -> String {
+    let mut replaced = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let is_word = is_of_word(first);
+        let end = rest
+            .find(|char| is_of_word(char) != is_word)
+            .unwrap_or(rest.len());
+        let (part, after) = rest.split_at(end);
+        match CONSTANTS.get(part) {
+            Some(number @ ..0) => replaced.push_str(&format!("({number})")),
+            Some(number) => replaced.push_str(&number.to_string()),
+            None => replaced.push_str(part),
+        }
+        rest = after;
+    }
+    replaced
+}
+
+/// Whether a character is part of a Lua name or number.
+fn is_of_word(char: char) -> bool {
+    char.is_ascii_alphanumeric() || char == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{error::Error, fs, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn only_whole_names_are_replaced() {
+        let older = record::OLDER.to_string();
+        assert_eq!(replace_constants("has == OLDER"), format!("has == {older}"));
+        assert_eq!(
+            replace_constants("#OLDER-OLDER"),
+            format!("#{older}-{older}")
+        );
+        let others = "OLDERS, OLDER_, _OLDER, MORE_OLDER, older, OLDER1, BOLDER é";
+        assert_eq!(replace_constants(others), others);
+        assert_eq!(replace_constants(""), "");
+    }
+
+    #[test]
+    fn a_negative_number_follows_a_minus_sign_without_beginning_a_comment() {
+        assert_eq!(replace_constants("1 -FORFEITED"), "1 -(-1)");
+    }
+
+    #[test]
+    fn no_script_has_the_name_of_a_constant_in_quotes() -> Result<(), Box<dyn Error>> {
+        let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/redis/lua");
+        let (mut files, mut texts) = (0, 0);
+        for folder in [lua.join("modules"), lua] {
+            for file in fs::read_dir(folder)? {
+                let path = file?.path();
+                if path.is_dir() {
+                    continue;
+                }
+                files += 1;
+                let file = fs::read_to_string(&path)?;
+                let code = file.lines().filter_map(|line| line.split("--").next());
+                for text in code.flat_map(|line| line.split('\'').skip(1).step_by(2)) {
+                    texts += 1;
+                    assert_eq!(replace_constants(text), text, "{}", path.display());
+                }
+            }
+        }
+        assert!(files > 50 && texts > 400, "{files} files, {texts} texts");
+        Ok(())
+    }
+}

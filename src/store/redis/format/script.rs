@@ -3,7 +3,7 @@
 use redis::{Cmd, Value};
 use sha1::{Digest as _, Sha1};
 
-use super::words::Words;
+use super::{constants::replace_constants, words::Words};
 use crate::chance::hex;
 
 /// The most bytes of the number of keys.
@@ -20,6 +20,32 @@ pub(crate) enum Effect {
     Unread,
     /// It wrote nothing and says nothing of what was written before.
     Nothing,
+}
+
+/// A part of scripts. Its last line, `return a, b`, names what it gives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Module {
+    /// Its functions are made whenever the script runs.
+    Always(&'static str),
+    /// Its functions are made when the first that it names is called; the others may be called only
+    /// then. To make a function takes Redis about 0.2 µs, whether it is called or not.
+    Late(&'static str),
+}
+
+impl Module {
+    /// The Lua text that defines what it gives, as local variables.
+    fn defined(self) -> String {
+        let (Self::Always(text) | Self::Late(text)) = self;
+        let (_, names) = text.trim_end().rsplit_once("\nreturn ").unwrap_or_default();
+        let made = format!("{names} = (function()\n{text}\nend)()");
+        match self {
+            Self::Always(_) => format!("local {made}"),
+            Self::Late(_) => {
+                let first = names.split(',').next().unwrap_or_default();
+                format!("local {names}\n{first} = function(...)\n{made}\nreturn {first}(...)\nend")
+            }
+        }
+    }
 }
 
 /// A command's script. Its text is sent to a server that does not know it yet; afterwards the
@@ -55,15 +81,12 @@ impl Script {
         }
     }
 
-    /// A script of modules, followed by the command's own text. A module ends with a line
-    /// `return a, b`; later modules and the command use what it returns under these names.
-    pub(crate) fn of_modules(constants: &str, modules: &[&str], main: &str) -> Self {
-        let mut parts = vec![constants.to_owned()];
-        for text in modules {
-            let (_, names) = text.trim_end().rsplit_once("\nreturn ").unwrap_or_default();
-            parts.push(format!("local {names} = (function()\n{text}\nend)()"));
-        }
+    /// A script of modules, followed by the command's own text, with numbers in place of the names
+    /// of constants. Later modules and the command use what a module returns under these names.
+    pub(crate) fn of_modules(modules: &[Module], main: &str) -> Self {
+        let mut parts: Vec<_> = modules.iter().map(|module| module.defined()).collect();
         parts.push(main.to_owned());
+        let parts: Vec<_> = parts.iter().map(|part| replace_constants(part)).collect();
         let parts: Vec<_> = parts.iter().map(String::as_str).collect();
         Self::new(&parts)
     }
@@ -141,12 +164,24 @@ mod tests {
     #[test]
     fn what_modules_return_has_the_same_names_outside_of_them() {
         let module = "local function one() return 1 end\nlocal two = 2\nreturn one, two\n";
-        let script = Script::of_modules("local three = 3", &[module], "return one() + two");
+        let script = Script::of_modules(&[Module::Always(module)], "return one() + two + OLDER");
+        let main = format!("return one() + two + {}\n", super::super::record::OLDER);
+        let expected = ["local one, two = (function()", module, "end)()", &main];
+        assert_eq!(script.text(), expected.join("\n"));
+    }
+
+    #[test]
+    fn a_late_module_is_made_when_its_first_function_is_called() {
+        let module = "local function one() return 1 end\nlocal two = 2\nreturn one, two\n";
+        let script = Script::of_modules(&[Module::Late(module)], "return one() + two");
         let expected = [
-            "local three = 3",
-            "local one, two = (function()",
+            "local one, two",
+            "one = function(...)",
+            "one, two = (function()",
             module,
             "end)()",
+            "return one(...)",
+            "end",
             "return one() + two\n",
         ];
         assert_eq!(script.text(), expected.join("\n"));

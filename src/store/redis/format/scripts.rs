@@ -4,9 +4,8 @@
 use std::sync::LazyLock;
 
 use super::{
-    constants::CONSTANTS,
     effect,
-    script::{Effect, Script},
+    script::{Effect, Module, Script},
 };
 
 macro_rules! text {
@@ -15,12 +14,24 @@ macro_rules! text {
     };
 }
 
+macro_rules! module {
+    ($name:literal) => {
+        Module::Always(text!("modules/", $name))
+    };
+    (late $name:literal) => {
+        Module::Late(text!("modules/", $name))
+    };
+}
+
 macro_rules! scripts {
-    ($($(#[$doc:meta])* $name:ident = $main:literal $([$($module:literal),+])? $(=> $effect:expr)?;)+) => { $(
+    ($(
+        $(#[$doc:meta])* $name:ident = $main:literal
+        $([$($($late:ident)? $module:literal),+])? $(=> $effect:expr)?;
+    )+) => { $(
         $(#[$doc])*
         pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
-            let modules = [text!("modules/", "clock"), text!("modules/", "store"), $($(text!("modules/", $module)),+)?];
-            Script::of_modules(&CONSTANTS, &modules, text!($main)).named($main)
+            let modules = [module!("clock"), module!("store"), $($(module!($($late)? $module)),+)?];
+            Script::of_modules(&modules, text!($main)).named($main)
                 $(.with_effect($effect))?
         });
     )+ };
@@ -29,8 +40,8 @@ macro_rules! scripts {
 scripts! {
     /// Draws, many at once.
     DRAW = "draw" [
-        "writing", "backlog", "record", "users", "packed", "admission", "bonus", "memory", "queues", "budget",
-        "denials", "own", "guarantees", "pools", "counters", "campaign", "batch"
+        "writing", "backlog", "record", "users", "packed", "admission", late "bonus", "memory", "queues",
+        late "budget", "denials", late "own", late "guarantees", "pools", "counters", "campaign", "batch"
     ] => effect::of_draws;
     /// Reads the state of a campaign that rules decide on.
     LOAD = "load";
