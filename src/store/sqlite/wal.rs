@@ -13,6 +13,11 @@
 //! The file of the log keeps its size: to cut it off takes tens of milliseconds, and to let it grow
 //! again makes each commit change the size of a file. It is cut off only if it has become larger
 //! than its bound, and on a full disk.
+//!
+//! The database is synced once all of the log is copied. If that fails, the process ends: the
+//! system may have dropped pages of any pass since the sync before, and says so only once. SQLite
+//! would copy only those of the last pass again, and then overwrite the log. A start copies all of
+//! the log.
 
 use std::{
     path::{Path, PathBuf},
@@ -24,8 +29,8 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, hooks};
-use tracing::warn;
+use rusqlite::{Connection, ffi, hooks};
+use tracing::{error, warn};
 
 use super::{open::BUSY_PATIENCE, reserve::Reserve};
 
@@ -209,7 +214,7 @@ impl Wal {
     /// time.
     fn empty(&mut self, db: &Connection, mode: &str, patience: Duration) -> bool {
         let is_empty = empty(db, mode, patience).unwrap_or_else(|error| {
-            warn!(%error, "the write-ahead log could not be checkpointed");
+            report(&error);
             false
         });
         if is_empty {
@@ -251,6 +256,21 @@ fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<Pass> {
     })
 }
 
+/// Reports that the log could not be copied, and ends the process if the database could not be
+/// synced. Nothing is closed then: to close the database would copy the log, but not all of it.
+fn report(error: &rusqlite::Error) {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    if code == Some(ffi::SQLITE_IOERR_FSYNC) {
+        error!(
+            %error,
+            "the disk has failed to keep what was copied into the database: the service ends, so \
+             that its next start copies all of the write-ahead log again; check the disk"
+        );
+        std::process::exit(1);
+    }
+    warn!(%error, "the write-ahead log could not be checkpointed");
+}
+
 /// Copies the log beside the writer's work, without waiting for readers, and looks after the
 /// reserve.
 pub(super) struct Checkpointer {
@@ -275,7 +295,7 @@ impl Checkpointer {
 
     fn copy(&self) {
         let pass = checkpoint(&self.db, "PASSIVE").unwrap_or_else(|error| {
-            warn!(%error, "the write-ahead log could not be checkpointed");
+            report(&error);
             Pass {
                 is_busy: true,
                 ..Pass::default()

@@ -12,6 +12,7 @@ mod failover;
 pub mod kill;
 pub mod load;
 mod log;
+mod losing_disk;
 mod overload;
 mod personal_decks;
 pub mod redis;
