@@ -1,4 +1,4 @@
--- The Lua that Redis runs: its own names, and those that come before every script (see src/store/redis/format/constants.rs).
+-- The Lua that Redis runs: its own names, those of numbers (see src/store/redis/format/constants.rs), and those that modules give.
 std = "lua51"
 max_line_length = 100
 read_globals = {

@@ -1,7 +1,7 @@
 //! Numbers that the scripts share with this code. Each is stated once, in Rust; in the text of a
 //! script its name is replaced by the number.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{collections::HashMap, fmt::Write as _, sync::LazyLock};
 
 use super::{
     asked, counts, record, results,
@@ -59,7 +59,8 @@ static CONSTANTS: LazyLock<HashMap<&str, i64>> = LazyLock::new(|| {
 });
 
 /// A script's text with numbers in place of their names, also in quotes. As local variables they
-/// would be values that Redis attaches to a script's functions whenever it makes them.
+/// would be values that Redis attaches to a script's functions whenever it makes them. A negative
+/// number is in parentheses: a minus sign before another one would begin a comment.
 pub(crate) fn replace_constants(text: &str) -> String {
     let mut replaced = String::with_capacity(text.len());
     let mut rest = text;
@@ -70,8 +71,9 @@ pub(crate) fn replace_constants(text: &str) -> String {
             .unwrap_or(rest.len());
         let (part, after) = rest.split_at(end);
         match CONSTANTS.get(part) {
-            Some(number @ ..0) => replaced.push_str(&format!("({number})")),
-            Some(number) => replaced.push_str(&number.to_string()),
+            // Writing to memory does not fail.
+            Some(number @ ..0) => _ = write!(replaced, "({number})"),
+            Some(number) => _ = write!(replaced, "{number}"),
             None => replaced.push_str(part),
         }
         rest = after;
@@ -104,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_negative_number_follows_a_minus_sign_without_beginning_a_comment() {
+    fn a_negative_number_is_in_parentheses() {
         assert_eq!(replace_constants("1 -FORFEITED"), "1 -(-1)");
     }
 
@@ -120,7 +122,7 @@ mod tests {
                 }
                 files += 1;
                 let file = fs::read_to_string(&path)?;
-                let code = file.lines().filter_map(|line| line.split("--").next());
+                let code = file.lines().flat_map(|line| line.split("--").next());
                 for text in code.flat_map(|line| line.split('\'').skip(1).step_by(2)) {
                     texts += 1;
                     assert_eq!(replace_constants(text), text, "{}", path.display());

@@ -115,6 +115,7 @@ scripts! {
     IDENTIFY = "identify" ["writing"];
 }
 
-/// Writes to a partition without a change, so that replicas can confirm all that came before.
+/// Writes to a partition without a change, so that replicas can confirm all that came before. It
+/// has neither modules nor constants.
 pub(crate) static BARRIER: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[include_str!("../lua/barrier.lua")]));

@@ -4,6 +4,7 @@
 -- Reads  clock
 --        a campaign: key, today
 -- Gives  read_budget, open_budget, prizes_over, with_over, count_spent
+--        `read_budget` is called before the others, which are made only then
 --
 -- A budget has `values` by prize, the largest of them as `most`, the limits of a day and in all,
 -- and whether there is one in all. `open_budget` sets the day, what was won on it and in all, and

@@ -7,6 +7,7 @@
 -- Sets   a campaign's `own`, of the draw at hand: position (draws of the user that were counted),
 --        since (by guarantee the draws since one gave one of its prizes)
 -- Gives  read_guarantees, begin_guarantees, take_due, count_for_guarantees, keep_guarantees
+--        `read_guarantees` is called before the others, which are made only then
 local SINCE_MAX = 4294967295
 
 -- Guarantees from a list of lists: the draw that keeps it, its key, its prizes. In the order in

@@ -23,6 +23,7 @@
 --          (by pool) and prizes that it takes
 -- Gives  read_own, begin_own, take_own, keep_own, count_own, wrong_guess, can_be_given,
 --        give_off_stock, set_progress
+--        `read_own` is called before the others, which are made only then
 local NO_SCORE = string.rep('\0', 12) -- a unit's score and window: there is none
 
 -- The plans of a campaign's draws and what draws have taken off stock. `held` are the held prizes,
