@@ -3,7 +3,7 @@
 //!
 //! The modules are layers, and each may use only those before it: `model` < `chance` < `store` <
 //! `injector`, `ledger` < `grpc`, `simulation` < `admin`, `console` < `cli`. Any may report to
-//! `metrics` and `trace` and use `tls`, `password` and `cache`, which use no layer.
+//! `metrics` and `trace` and use `tls`, `password`, `cache` and `ending`, which use no layer.
 //!
 //! | layer | contents | must not know |
 //! |---|---|---|
@@ -27,6 +27,7 @@ mod cache;
 pub mod chance;
 pub mod cli;
 pub mod console;
+mod ending;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod grpc;

@@ -114,6 +114,15 @@ pub(super) fn flush() {
     }
 }
 
+/// Says why the process ends at once: in the log if there is one.
+pub(super) fn say_last(words: &str) {
+    match LOG.get() {
+        Some(_) => error!("{words}"),
+        None => super::output::note(words),
+    }
+    flush();
+}
+
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let location = panic.location().map(ToString::to_string);

@@ -226,6 +226,7 @@ enum Command {
 
 /// Runs the command that the arguments name.
 pub fn run() -> ExitCode {
+    crate::ending::say_by(log::say_last);
     let matches = command().try_get_matches();
     let parsed = matches.and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;

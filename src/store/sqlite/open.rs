@@ -202,7 +202,8 @@ fn connect(file: &Path) -> Result<Connection, OpenError> {
     Ok(db)
 }
 
-/// Looks at an existing file before anything writes to it. True if it holds a store.
+/// Looks at an existing file before anything else is done with it. True if it holds a store. When
+/// its connection is closed, SQLite copies all of a log that an earlier process has left.
 pub(super) fn check_version(file: &Path) -> Result<bool, OpenError> {
     if !file.exists() {
         return Ok(false);

@@ -14,12 +14,14 @@
 //! again makes each commit change the size of a file. It is cut off only if it has become larger
 //! than its bound, and on a full disk.
 //!
-//! The database is synced once all of the log is copied. If that fails, the process ends: the
-//! system may have dropped pages of any pass since the sync before, and says so only once. SQLite
-//! would copy only those of the last pass again, and then overwrite the log. A start copies all of
-//! the log.
+//! The checkpointer syncs the database after each pass. If that fails, or a sync of the log, the
+//! process ends: the system drops pages that it could not write, and tells a process so only once.
+//! SQLite would not copy the pages of such a pass again, and would then overwrite the log. The next
+//! start copies all of the log.
 
 use std::{
+    fmt::Display,
+    fs::File,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -30,9 +32,10 @@ use std::{
 };
 
 use rusqlite::{Connection, ffi, hooks};
-use tracing::{error, warn};
+use tracing::warn;
 
 use super::{open::BUSY_PATIENCE, reserve::Reserve};
+use crate::ending;
 
 /// The log is copied after it has grown to a quarter of the database, but within these bounds, in
 /// bytes. It grows on meanwhile, up to four times as large if each pass leaves three quarters.
@@ -106,6 +109,7 @@ impl Wal {
         let (wake, wakes) = sync_channel(1);
         let (report, reports) = sync_channel(1);
         let checkpointer = Checkpointer {
+            file: open(database)?,
             db,
             wakes,
             report,
@@ -232,6 +236,13 @@ fn limits(database_bytes: u64) -> (u64, u64) {
     (wake, bound)
 }
 
+fn open(database: &Path) -> rusqlite::Result<File> {
+    File::open(database).map_err(|error| {
+        let code = ffi::Error::new(ffi::SQLITE_CANTOPEN);
+        rusqlite::Error::SqliteFailure(code, Some(error.to_string()))
+    })
+}
+
 fn file_bytes(file: &Path) -> u64 {
     std::fs::metadata(file).map_or(0, |file| file.len())
 }
@@ -256,24 +267,28 @@ fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<Pass> {
     })
 }
 
-/// Reports that the log could not be copied, and ends the process if the database could not be
-/// synced. Nothing is closed then: to close the database would copy the log, but not all of it.
+/// Reports that the log could not be copied. Ends the process if that was because of a sync.
 fn report(error: &rusqlite::Error) {
     let code = error.sqlite_error().map(|error| error.extended_code);
     if code == Some(ffi::SQLITE_IOERR_FSYNC) {
-        error!(
-            %error,
-            "the disk has failed to keep what was copied into the database: the service ends, so \
-             that its next start copies all of the write-ahead log again; check the disk"
-        );
-        std::process::exit(1);
+        end(error);
     }
     warn!(%error, "the write-ahead log could not be checkpointed");
+}
+
+/// Ends the process without closing the database, which would copy the log, but not all of it.
+fn end(error: &dyn Display) -> ! {
+    ending::end(&format!(
+        "the disk failed to keep what was written to the store ({error}): the process ends, and \
+         its next start copies the write-ahead log again; check the disk first"
+    ))
 }
 
 /// Copies the log beside the writer's work, without waiting for readers, and looks after the
 /// reserve.
 pub(super) struct Checkpointer {
+    /// The database, open since before anything was copied: so it gets the error of any write.
+    file: File,
     db: Connection,
     wakes: Receiver<()>,
     report: SyncSender<Pass>,
@@ -301,6 +316,9 @@ impl Checkpointer {
                 ..Pass::default()
             }
         });
+        if let Err(error) = self.file.sync_data() {
+            end(&error);
+        }
         // The writer wakes for one pass at a time, so there is room.
         let _ = self.report.try_send(pass);
     }
