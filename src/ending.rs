@@ -6,8 +6,8 @@ use tracing::error;
 
 static SAY: OnceLock<fn(&str)> = OnceLock::new();
 
-/// Sets how this process says its last words: `say` returns once they are out. The first call
-/// counts. Without one they are an event of the log, which may be lost.
+/// Sets how this process says its last words: `say` waits until they are out, but not for long.
+/// The first call counts. Without one they are an event of the log, which may be lost.
 pub(crate) fn say_by(say: fn(&str)) {
     SAY.set(say).ok();
 }

@@ -14,10 +14,10 @@
 //! again makes each commit change the size of a file. It is cut off only if it has become larger
 //! than its bound, and on a full disk.
 //!
-//! The checkpointer syncs the database after each pass. If that fails, or a sync of the log, the
-//! process ends: the system drops pages that it could not write, and tells a process so only once.
-//! SQLite would not copy the pages of such a pass again, and would then overwrite the log. The next
-//! start copies all of the log.
+//! The checkpointer syncs the database after each pass. If that fails, or a sync that SQLite makes
+//! while it copies, the process ends: the system drops pages that it could not write, and tells
+//! each open file so only once. SQLite would not copy pages of an earlier pass again, and would
+//! overwrite them in the log. The next start copies all of the log.
 
 use std::{
     fmt::Display,
@@ -236,11 +236,19 @@ fn limits(database_bytes: u64) -> (u64, u64) {
     (wake, bound)
 }
 
-fn open(database: &Path) -> rusqlite::Result<File> {
-    File::open(database).map_err(|error| {
-        let code = ffi::Error::new(ffi::SQLITE_CANTOPEN);
-        rusqlite::Error::SqliteFailure(code, Some(error.to_string()))
-    })
+/// Opens a database to sync it. The file is never closed: that would end the locks of all
+/// connections of this process, for POSIX locks belong to the process and not to a file descriptor.
+fn open(database: &Path) -> rusqlite::Result<&'static File> {
+    match File::open(database) {
+        Ok(file) => Ok(Box::leak(Box::new(file))),
+        Err(error) => {
+            let code = ffi::Error::new(ffi::SQLITE_CANTOPEN);
+            Err(rusqlite::Error::SqliteFailure(
+                code,
+                Some(error.to_string()),
+            ))
+        }
+    }
 }
 
 fn file_bytes(file: &Path) -> u64 {
@@ -279,8 +287,8 @@ fn report(error: &rusqlite::Error) {
 /// Ends the process without closing the database, which would copy the log, but not all of it.
 fn end(error: &dyn Display) -> ! {
     ending::end(&format!(
-        "the disk failed to keep what was written to the store ({error}): the process ends, and \
-         its next start copies the write-ahead log again; check the disk first"
+        "the disk failed to keep what was written to the store ({error}), so the process ends: \
+         check the disk, then start again, which copies the write-ahead log once more"
     ))
 }
 
@@ -288,7 +296,7 @@ fn end(error: &dyn Display) -> ! {
 /// reserve.
 pub(super) struct Checkpointer {
     /// The database, open since before anything was copied: so it gets the error of any write.
-    file: File,
+    file: &'static File,
     db: Connection,
     wakes: Receiver<()>,
     report: SyncSender<Pass>,

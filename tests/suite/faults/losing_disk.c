@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
@@ -15,9 +16,11 @@
 
 static const char DATABASE[] = "/tombola.sqlite3";
 
-/* What a write has replaced. */
+/* What a write has replaced. The file descriptor is that of the write: another one may be open for
+ * reading only. */
 struct replaced {
     struct replaced *before;
+    int file;
     off_t offset;
     size_t size;
     char bytes[];
@@ -49,6 +52,7 @@ static void keep(int file, off_t offset, size_t size)
     struct replaced *kept = calloc(1, sizeof *kept + size);
     if (!kept)
         abort();
+    kept->file = file;
     kept->offset = offset;
     kept->size = size;
     (void)!pread(file, kept->bytes, size, offset); /* what is behind the end is zero */
@@ -67,17 +71,24 @@ static ssize_t write_at(int file, const void *bytes, size_t size, off_t offset)
 }
 
 /* Ends what was written since the last sync: it is kept, or undone. */
-static void end(int file, int is_undone)
+static void end(int is_undone)
 {
+    int writes = 0;
     pthread_mutex_lock(&lock);
     while (replaced) {
         struct replaced *last = replaced;
-        if (is_undone)
-            (void)!write_at(file, last->bytes, last->size, last->offset);
+        if (is_undone) {
+            ssize_t undone = write_at(last->file, last->bytes, last->size, last->offset);
+            if (undone != (ssize_t)last->size)
+                abort();
+            writes++;
+        }
         replaced = last->before;
         free(last);
     }
     pthread_mutex_unlock(&lock);
+    if (writes)
+        dprintf(2, "the disk has lost %d writes\n", writes);
 }
 
 ssize_t write(int file, const void *bytes, size_t size)
@@ -108,7 +119,7 @@ static int sync_by(const char *name, int file)
     const char *fails = getenv("LOSING_DISK_FAILS");
     if (is_database(file)) {
         int is_undone = fails && unlink(fails) == 0;
-        end(file, is_undone);
+        end(is_undone);
         if (is_undone) {
             errno = EIO;
             return -1;

@@ -28,8 +28,8 @@ pub(crate) enum Module {
     /// Its functions are made whenever the script runs.
     Always(&'static str),
     /// Its functions are made when the first that it names is called. Until then the others are
-    /// nil, so they may be neither called nor copied. This is for what few campaigns need: making a
-    /// function takes Redis about 0.2 µs, whether it is called or not.
+    /// nil, so they may not be called, and none may be copied. This is for what few campaigns need:
+    /// making a function takes Redis about 0.2 µs, whether it is called or not.
     Late(&'static str),
 }
 
@@ -82,8 +82,8 @@ impl Script {
         }
     }
 
-    /// A script of modules, followed by the command's own text, with numbers in place of the names
-    /// of constants. Later modules and the command use what a module returns under these names.
+    /// A script of modules, followed by the command's own text. Later modules and the command use
+    /// what a module returns under the names that it has there. Numbers replace constants.
     pub(crate) fn of_modules(modules: &[Module], main: &str) -> Self {
         let mut text = String::new();
         for module in modules {
