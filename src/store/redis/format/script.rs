@@ -28,8 +28,8 @@ pub(crate) enum Module {
     /// Its functions are made whenever the script runs.
     Always(&'static str),
     /// Its functions are made when the first that it names is called. Until then the others are
-    /// nil, so they may not be called, and none may be copied. This is for what few campaigns need:
-    /// making a function takes Redis about 0.2 µs, whether it is called or not.
+    /// nil and may not be called. No name may be copied before. This is for what few campaigns
+    /// need: making a function takes Redis about 0.2 µs, whether it is called or not.
     Late(&'static str),
 }
 
