@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use tombola::store::DrawCommand;
+
 use crate::support::{
-    DrawWords as _, World, draw, hours, on_redis::OnRedis, redis_server::RedisServer,
+    DrawWords as _, World, campaign, draw, hours, on_redis::OnRedis, redis_server::RedisServer,
+    words::campaign_id,
 };
 
 const YAML: &str = "
@@ -56,6 +59,65 @@ async fn what_is_forgotten_is_removed() {
     }
     assert_eq!(remembered(&server), 0);
     world.audit().await;
+}
+
+/// More than one call looks at: in one bucket, in each of many side by side, and far apart.
+#[tokio::test]
+async fn old_draws_are_removed_wherever_they_are() {
+    let server = Arc::new(RedisServer::start(&[]));
+    let world = World::new(OnRedis::at(&server.url(), server.clone())).await;
+    world.begin(YAML).await;
+    for name in ["one", "two"] {
+        world.draw(draw("u").named(name)).await;
+    }
+    let copy = "
+        local key = redis.call('KEYS', '*:older:*')[1]
+        local buckets, draw = string.match(key, '^(.*:)%x+$'), redis.call('HVALS', key)[1]
+        for n = 1, 3000 do
+            redis.call('HSET', key, n, draw)
+            redis.call('HSET', buckets .. string.format('%x', 30000 + n), n, draw)
+            redis.call('HSET', buckets .. string.format('%x', 21 * n), n, draw)
+        end
+        redis.call('HSET', buckets .. '0', 'first', draw)
+        redis.call('HSET', buckets .. 'ffff', 'last', draw)";
+    server.command(&["EVAL", copy, "0"]);
+    assert!(remembered(&server) > 9000);
+    // Once more, for a round that had begun before.
+    for _ in 0..2 {
+        world.pass(hours(25)).await;
+        world.tick().await;
+    }
+    assert_eq!(remembered(&server), 0);
+}
+
+/// The number of scripts that Redis has run.
+fn scripts_run(server: &RedisServer) -> u64 {
+    let all = server.command(&["INFO", "commandstats"]);
+    let (_, after) = all.split_once("cmdstat_evalsha:calls=").unwrap();
+    after.split(',').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn buckets_are_not_searched_where_nobody_has_drawn_twice() {
+    let server = Arc::new(RedisServer::start(&[]));
+    let world = World::new(OnRedis::at(&server.url(), server.clone())).await;
+    world.begin(YAML).await;
+    for n in 0..10 {
+        let id = format!("c{n}");
+        let campaign = campaign(&format!("\n    id: {id}{YAML}"));
+        world.try_apply(campaign, 0).await.unwrap();
+        let command = DrawCommand {
+            campaign: campaign_id(&id),
+            ..draw("u").named("once")
+        };
+        world.draw(command).await;
+    }
+    world.pass(hours(25)).await;
+    let before = scripts_run(&server);
+    world.tick().await;
+    assert_eq!(remembered(&server), 0);
+    let scripts = scripts_run(&server) - before;
+    assert!(scripts < 100, "{scripts}");
 }
 
 #[tokio::test]

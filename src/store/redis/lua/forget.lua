@@ -1,9 +1,9 @@
 -- Forgets draws that are older than the request memory: nobody may ask for them any more.
 --
--- It goes through all campaigns: first through the records of their users, then through the buckets
--- of their older draws. A call does a part of this. The next round begins when half of the memory's
--- time has passed. If services remember for different times, the longest counts. Damaged data stay
--- as they are: draws report them.
+-- It goes through all campaigns: first through the records of their users; then, if one of these
+-- has older draws, through the buckets of older draws. A call does a part of this. The next round
+-- begins when half of the memory's time has passed. If services remember for different times, the
+-- longest counts. Damaged data stay as they are: draws report them.
 --
 -- KEYS  partition, campaigns, then of one campaign: long draws, some of its hashes of users or of
 --       its buckets of older draws
@@ -17,20 +17,25 @@ local refusal, now, _, replid = open_to_write()
 if refusal then
     return refusal
 end
-local campaign, number, cursor, began, memory, memory_before =
-    unpack(redis.call('HMGET', KEYS[1], 'forgetting', 'number', 'cursor', 'began', 'memory',
-        'memory_before'))
+local campaign, number, cursor, older, began, memory, memory_before =
+    unpack(redis.call('HMGET', KEYS[1], 'forgetting', 'number', 'cursor', 'older', 'began',
+        'memory', 'memory_before'))
 local INTERVAL_MIN = 600 * 1000000 -- in which every service has sent its request memory
 local FIELDS = 2000 -- looked at in one call
+local BUCKETS = 64 -- asked for at once: most campaigns have draws in few of their buckets
 campaign, number, cursor = campaign or '', tonumber(number or 0), cursor or '0'
+older = tonumber(older or OLDER) -- what its records have so far: OLDER or 0
 began, memory = tonumber(began or 0), tonumber(memory or 0)
 memory = math.max(memory, tonumber(ARGV[3]))
 local longest = math.max(memory, tonumber(memory_before or 0))
 local oldest = now - longest
 
--- A record without its latest draw, if that is too old.
+-- A record without its latest draw, if that is too old. It notes whether there are older ones.
 local function without_latest(kept)
     local has, day, _, _, _, _, _, _, _, length = read_record(kept)
+    if has % LATEST == OLDER then
+        older = OLDER
+    end
     if has < LATEST or start_of(day) + struct.unpack('>I5', kept, length + 1) >= oldest then
         return nil
     end
@@ -43,7 +48,9 @@ local function forget_latest(users)
     local fields, shorter = found[2] or {}, {}
     for index = 1, #fields, 2 do
         local is_sound, kept = pcall(without_latest, fields[index + 1])
-        if is_sound and kept then
+        if not is_sound then
+            older = OLDER
+        elseif kept then
             shorter[#shorter + 1] = fields[index]
             shorter[#shorter + 1] = kept
         end
@@ -82,28 +89,41 @@ local function forget_older(bucket)
     return #fields / 2
 end
 
--- The id of the campaign that follows this one, or the empty text.
-local function after(id)
-    return redis.call('ZRANGEBYLEX', KEYS[2], '(' .. id, '+', 'LIMIT', 0, 1)[1] or ''
+-- Goes on with the campaign that follows this one, if there is one.
+local function begin_after(id)
+    campaign = redis.call('ZRANGEBYLEX', KEYS[2], '(' .. id, '+', 'LIMIT', 0, 1)[1] or ''
+    number, cursor, older = 0, '0', 0
 end
 
 if campaign == '' then
     if now - began >= math.max(longest / 2, INTERVAL_MIN) then
-        campaign, number, cursor, began, memory, memory_before = after(''), 0, '0', now, 0, memory
+        began, memory, memory_before = now, 0, memory
+        begin_after('')
     end
 elseif campaign == ARGV[4] and number == tonumber(ARGV[5]) then
-    local key, looked_at = 4, 0
+    local key, looked_at, hashes = 4, 0, tonumber(ARGV[6])
     while key <= #KEYS and looked_at < FIELDS do
-        local forget = number < tonumber(ARGV[6]) and forget_latest or forget_older
-        looked_at = looked_at + forget(KEYS[key])
-        if cursor == '0' then
-            key, number = key + 1, number + 1
+        if number < hashes then
+            looked_at = looked_at + forget_latest(KEYS[key])
+            if cursor == '0' then
+                key, number = key + 1, number + 1
+            end
+        else
+            local first, beyond = key, math.min(key + BUCKETS, #KEYS + 1)
+            if redis.call('EXISTS', unpack(KEYS, key, beyond - 1)) == 0 then
+                key = beyond
+            end
+            while key < beyond and looked_at < FIELDS do
+                looked_at, key = looked_at + forget_older(KEYS[key]), key + 1
+            end
+            number = number + key - first
         end
     end
-    if number >= tonumber(ARGV[7]) then
-        campaign, number = after(campaign), 0
+    if number >= tonumber(ARGV[7]) or number >= hashes and older == 0 then
+        begin_after(campaign)
     end
 end
-redis.call('HSET', KEYS[1], 'forgetting', campaign, 'number', number, 'cursor', cursor, 'began',
-    digits(began), 'memory', digits(memory), 'memory_before', digits(tonumber(memory_before or 0)))
+redis.call('HSET', KEYS[1], 'forgetting', campaign, 'number', number, 'cursor', cursor, 'older',
+    older, 'began', digits(began), 'memory', digits(memory), 'memory_before',
+    digits(tonumber(memory_before or 0)))
 return { reply_head(now, replid, 0), digits(number), campaign }

@@ -322,31 +322,41 @@ impl Core {
         outcome
     }
 
-    /// A call without a place to go on from asks the script how far the round is.
+    /// Follows the round, which other services may move on, until it ends.
     async fn forget_in(&self, partition: &PartitionKeys) -> Result<()> {
-        while let Some(from) = self.forget_from(partition, None).await? {
-            if self.forget_from(partition, Some(from)).await?.is_none() {
-                break;
+        let mut buckets = FORGET_BUCKETS;
+        let mut at = self.forget_from(partition, None, buckets).await?;
+        while let Some(from) = at {
+            let next = self.forget_from(partition, Some(&from), buckets).await?;
+            // Twice as many as were searched: no call has many keys that it does not come to.
+            if let Some((campaign, number)) = &next
+                && *campaign == from.0
+            {
+                let searched = number.saturating_sub(from.1);
+                buckets = (searched * 2).clamp(FORGET_BUCKETS / 32, FORGET_BUCKETS);
             }
+            at = next;
         }
         Ok(())
     }
 
-    /// Forgets old draws in some hashes or buckets of a campaign; returns the one to go on with.
+    /// Forgets old draws in some hashes of a campaign, or in some of this many buckets; returns the
+    /// one to go on with. A call without a place to go on from asks how far the round is.
     async fn forget_from(
         &self,
         partition: &PartitionKeys,
-        from: Option<(CampaignId, u32)>,
+        from: Option<&(CampaignId, u32)>,
+        buckets: u32,
     ) -> Result<Option<(CampaignId, u32)>> {
         let mut keys: Vec<Key> = vec![partition.partition.clone(), partition.campaigns.clone()];
         let mut args = vec![self.request_memory.as_micros().to_string()];
-        if let Some((campaign, number)) = &from {
+        if let Some((campaign, number)) = from {
             let campaign_keys = partition.campaign(campaign);
             let hashes = u32::from(USER_HASHES);
             match number.checked_sub(hashes) {
                 None => keys.extend((*number..hashes).map(|hash| campaign_keys.users(hash as u8))),
                 Some(bucket) => {
-                    let until = BUCKETS.min(bucket.saturating_add(FORGET_BUCKETS));
+                    let until = BUCKETS.min(bucket.saturating_add(buckets));
                     keys.extend((bucket..until).map(|bucket| campaign_keys.older(bucket as u16)));
                 }
             }
