@@ -26,11 +26,14 @@ fn a_soak_finds_nothing_wrong_while_services_come_and_go_and_plans_change() {
         let number = |field: &str| store[field].as_u64().unwrap();
         assert_eq!(number("draws_answered"), number("draws_counted"));
         assert!(number("draws_answered") > 0 && number("replays") > 0);
-        // A plan for each of the three short days. On a slow machine the last one comes too late.
-        assert!((2..=3).contains(&number("versions")));
+        // Each of the three short days makes a small campaign, and then has a plan. On a slow
+        // machine the last day comes too late for one of them, or for both.
+        let versions = number("versions");
+        assert!((2..=3).contains(&versions), "{versions}");
         let sums = store["sums"].as_array().unwrap();
-        // The campaign, its small ones, and the envelopes.
-        assert_eq!(sums.len(), 5, "{sums:#?}");
+        // The campaign and the envelopes are among them.
+        let smalls = sums.len() as u64 - 2;
+        assert!((versions..=3).contains(&smalls), "{versions} {sums:#?}");
         assert!(sums.iter().all(|one| one["balanced"] == true), "{sums:#?}");
         assert!(store["samples"].as_array().unwrap().len() >= 4);
     }
