@@ -1,9 +1,9 @@
 -- Forgets draws that are older than the request memory: nobody may ask for them any more.
 --
 -- It goes through all campaigns: first through the records of their users; then, if one of these
--- has older draws, through the buckets of older draws. A call does a part of this. The next round
--- begins when half of the memory's time has passed. If services remember for different times, the
--- longest counts. Damaged data stay as they are: draws report them.
+-- has or had older draws, through the buckets of older draws. A call does a part of this. The next
+-- round begins when half of the memory's time has passed. If services remember for different times,
+-- the longest counts. Damaged data stay as they are: draws report them.
 --
 -- KEYS  partition, campaigns, then of one campaign: long draws, some of its hashes of users or of
 --       its buckets of older draws
@@ -22,7 +22,7 @@ local campaign, number, cursor, older, began, memory, memory_before =
         'memory', 'memory_before'))
 local INTERVAL_MIN = 600 * 1000000 -- in which every service has sent its request memory
 local FIELDS = 2000 -- looked at in one call
-local BUCKETS = 64 -- asked for at once: most campaigns have draws in few of their buckets
+local BUCKETS = 16 -- asked for at once: most campaigns have draws in few of their buckets
 campaign, number, cursor = campaign or '', tonumber(number or 0), cursor or '0'
 older = tonumber(older or OLDER) -- what its records have so far: OLDER or 0
 began, memory = tonumber(began or 0), tonumber(memory or 0)
@@ -45,6 +45,9 @@ end
 -- Forgets in some records of a hash, from the cursor on; returns how many they were.
 local function forget_latest(users)
     local found = redis.pcall('HSCAN', users, cursor, 'COUNT', FIELDS)
+    if found.err then
+        older = OLDER -- it cannot be known
+    end
     local fields, shorter = found[2] or {}, {}
     for index = 1, #fields, 2 do
         local is_sound, kept = pcall(without_latest, fields[index + 1])

@@ -331,6 +331,7 @@ impl Core {
             // Twice as many as were searched: no call has many keys that it does not come to.
             if let Some((campaign, number)) = &next
                 && *campaign == from.0
+                && from.1 >= u32::from(USER_HASHES)
             {
                 let searched = number.saturating_sub(from.1);
                 buckets = (searched * 2).clamp(FORGET_BUCKETS / 32, FORGET_BUCKETS);
