@@ -35,11 +35,11 @@ fn a_soak_finds_nothing_wrong_while_services_come_and_go_and_plans_change() {
         let smalls = sums.len() as u64 - 2;
         assert!((versions..=3).contains(&smalls), "{versions} {sums:#?}");
         assert!(sums.iter().all(|one| one["balanced"] == true), "{sums:#?}");
-        assert!(store["samples"].as_array().unwrap().len() >= 4);
+        assert!(!store["samples"].as_array().unwrap().is_empty());
     }
     let services = |store: usize, field: &str| stores[store]["services"][field].as_u64().unwrap();
     assert!(services(0, "starts") > 1 && services(0, "killed") == 0);
-    assert!(services(1, "starts") > 3 && services(1, "terminated") > 1);
+    assert!(services(1, "starts") > 2 && services(1, "terminated") > 0);
     is_empty(directory.path());
 }
 
