@@ -1,5 +1,5 @@
-//! A soak that is as short as it can be: it runs on both stores, everything happens in it, and it
-//! leaves nothing behind.
+//! A soak that is as short as slow machines allow: it runs on both stores, everything happens in
+//! it, and it leaves nothing behind.
 
 use serde_json::Value;
 
@@ -13,7 +13,8 @@ fn a_soak_finds_nothing_wrong_while_services_come_and_go_and_plans_change() {
     let mut command = process::bench();
     command.args(["soak", "--json", "--directory"]);
     command.arg(directory.path()).arg("--report").arg(&report);
-    let options = "--duration 9s --days 0.09 --rate 50 --users 100 --restart-every 800ms";
+    // Ten seconds for each day: slow machines need some for what the last one begins with.
+    let options = "--duration 30s --days 0.3 --rate 50 --users 400 --restart-every 2s";
     let said = Ended::of(command.args(options.split_whitespace())).well();
     let found: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(found["speed"], 864);
@@ -26,20 +27,17 @@ fn a_soak_finds_nothing_wrong_while_services_come_and_go_and_plans_change() {
         let number = |field: &str| store[field].as_u64().unwrap();
         assert_eq!(number("draws_answered"), number("draws_counted"));
         assert!(number("draws_answered") > 0 && number("replays") > 0);
-        // Each of the three short days makes a small campaign, and then has a plan. On a slow
-        // machine the last day comes too late for one of them, or for both.
-        let versions = number("versions");
-        assert!((2..=3).contains(&versions), "{versions}");
+        // A plan for each of the three short days. On a slow machine the last one comes too late.
+        assert!((2..=3).contains(&number("versions")));
         let sums = store["sums"].as_array().unwrap();
-        // The campaign and the envelopes are among them.
-        let smalls = sums.len() as u64 - 2;
-        assert!((versions..=3).contains(&smalls), "{versions} {sums:#?}");
+        // The campaign, its small ones, and the envelopes.
+        assert_eq!(sums.len(), 5, "{sums:#?}");
         assert!(sums.iter().all(|one| one["balanced"] == true), "{sums:#?}");
-        assert!(!store["samples"].as_array().unwrap().is_empty());
+        assert!(store["samples"].as_array().unwrap().len() >= 4);
     }
     let services = |store: usize, field: &str| stores[store]["services"][field].as_u64().unwrap();
     assert!(services(0, "starts") > 1 && services(0, "killed") == 0);
-    assert!(services(1, "starts") > 2 && services(1, "terminated") > 0);
+    assert!(services(1, "starts") > 3 && services(1, "terminated") > 1);
     is_empty(directory.path());
 }
 
