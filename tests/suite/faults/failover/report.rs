@@ -223,27 +223,30 @@ pub fn page(rows: &[Row], before: &str) -> String {
 const INTRODUCTION: &str = "\
 # Faults
 
-What happens to draws when servers and services fail. The suite writes the first table itself:
+What happens to draws when servers and services fail. The test suite writes the first table itself:
 
 ```sh norun
 TOMBOLA_FAULT_ROUNDS=20 TOMBOLA_FAULTS_REPORT=docs/faults.md \\
     cargo test --locked --test suite -- --ignored --nocapture faults::failover::report
 ```
 
-Rounds are recorded in [faults.jsonl](faults.jsonl), one per line, so a run that was stopped can go
-on. To begin again, remove the file.
+The suite records each round as a line of [faults.jsonl](faults.jsonl), so a run that was stopped
+can go on. To begin again, remove the file.
 
 Two services and 16 clients draw from twelve campaigns while the fault happens. Every client
-records the responses to each draw. After the fault, the records are compared with `GetDraw`,
+records the responses to each draw. After the fault, the test compares these records with `GetDraw`,
 `GetStats` and the whole ledger. The rounds alternate between Redis 7.0, Redis 8.0 and Valkey 8.1.
+What some columns of the table mean:
 
-- *lost*: acknowledged, but not in the store as it was answered. *Unnoticed*: the partition was not
-  halted because of it.
-- *units doubled*, *sequence twice*: given to two draws, lost ones included.
-- *two outcomes*: a retry of an acknowledged draw got another answer.
-- *said no*: refused with `executed: no`. *Falsely no*: such a draw is in the ledger.
-- *unknown*: the client's retries did not settle it either. A halted partition does not say what
-  became of earlier draws.
+- *lost*: acknowledged draws that the store does not have as they were answered. *of these
+  unnoticed*: lost draws for which the partition did not halt.
+- *units doubled*, *sequence twice*: units and sequence numbers that two draws got, lost draws
+  included.
+- *two outcomes*: retries of an acknowledged draw that got another response.
+- *said no*: draws that were refused with `executed: no`. *falsely no*: such draws that are in the
+  ledger.
+- *unknown*: draws whose outcome the client could not find out by retries either. A halted partition
+  does not say what became of earlier draws.
 - *stalled*: rounds in which draws did not go on within a minute, although nothing halted them.
 - *longest pause*: the longest time after the fault in which a campaign had no acknowledged draw.
   Campaigns of halted partitions do not count: 0.0 s means that all had halted.
