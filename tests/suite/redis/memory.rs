@@ -90,6 +90,28 @@ async fn old_draws_are_removed_wherever_they_are() {
     assert_eq!(remembered(&server), 0);
 }
 
+/// What the users of a damaged hash had drawn cannot be known, so the buckets are searched.
+#[tokio::test]
+async fn old_draws_are_removed_though_a_hash_of_users_is_of_another_type() {
+    let server = Arc::new(RedisServer::start(&[]));
+    let world = World::new(OnRedis::at(&server.url(), server.clone())).await;
+    world.begin(YAML).await;
+    for name in ["one", "two"] {
+        world.draw(draw("u").named(name)).await;
+    }
+    let damage = "
+        local key = redis.call('KEYS', '*:users:*')[1]
+        redis.call('SET', key, 'a text')
+        return #redis.call('KEYS', '*:older:*')";
+    assert_eq!(server.command(&["EVAL", damage, "0"]), "1");
+    for _ in 0..2 {
+        world.pass(hours(25)).await;
+        world.tick().await;
+    }
+    let left = "return #redis.call('KEYS', '*:older:*')";
+    assert_eq!(server.command(&["EVAL", left, "0"]), "0");
+}
+
 /// The number of scripts that Redis has run.
 fn scripts_run(server: &RedisServer) -> u64 {
     let all = server.command(&["INFO", "commandstats"]);

@@ -21,7 +21,7 @@ local campaign, number, cursor, older, began, memory, memory_before =
     unpack(redis.call('HMGET', KEYS[1], 'forgetting', 'number', 'cursor', 'older', 'began',
         'memory', 'memory_before'))
 local INTERVAL_MIN = 600 * 1000000 -- in which every service has sent its request memory
-local FIELDS = 2000 -- looked at in one call
+local FIELDS = 250 -- looked at in one call: draws wait meanwhile
 local BUCKETS = 16 -- asked for at once: most campaigns have draws in few of their buckets
 campaign, number, cursor = campaign or '', tonumber(number or 0), cursor or '0'
 older = tonumber(older or OLDER) -- what its records have so far: OLDER or 0
@@ -42,13 +42,21 @@ local function without_latest(kept)
     return struct.pack('>I3', struct.unpack('>I3', kept) - LATEST) .. string.sub(kept, 4, length)
 end
 
--- Forgets in some records of a hash, from the cursor on; returns how many they were.
+-- Some fields and values of a hash, from the cursor on, which it moves to those that follow; and
+-- the error if the key has another type.
+local function scan(hash)
+    local found = redis.pcall('HSCAN', hash, cursor, 'COUNT', FIELDS)
+    cursor = found[1] or '0'
+    return found[2] or {}, found.err
+end
+
+-- Forgets in some records of a hash; returns how many they were.
 local function forget_latest(users)
-    local found = redis.pcall('HSCAN', users, cursor, 'COUNT', FIELDS)
-    if found.err then
+    local fields, err = scan(users)
+    if err then
         older = OLDER -- it cannot be known
     end
-    local fields, shorter = found[2] or {}, {}
+    local shorter = {}
     for index = 1, #fields, 2 do
         local is_sound, kept = pcall(without_latest, fields[index + 1])
         if not is_sound then
@@ -61,7 +69,6 @@ local function forget_latest(users)
     for from = 1, #shorter, 1000 do
         redis.call('HSET', users, unpack(shorter, from, math.min(from + 999, #shorter)))
     end
-    cursor = found[1] or '0'
     return #fields / 2
 end
 
@@ -83,9 +90,9 @@ local function forget_draw(bucket, field, draw)
     end
 end
 
--- Forgets in all draws of a bucket; returns how many they were.
+-- Forgets in some draws of a bucket; returns how many they were.
 local function forget_older(bucket)
-    local fields = redis.pcall('HGETALL', bucket)
+    local fields = scan(bucket)
     for index = 1, #fields, 2 do
         pcall(forget_draw, bucket, fields[index], fields[index + 1])
     end
@@ -113,11 +120,14 @@ elseif campaign == ARGV[4] and number == tonumber(ARGV[5]) then
             end
         else
             local first, beyond = key, math.min(key + BUCKETS, #KEYS + 1)
-            if redis.call('EXISTS', unpack(KEYS, key, beyond - 1)) == 0 then
+            if cursor == '0' and redis.call('EXISTS', unpack(KEYS, key, beyond - 1)) == 0 then
                 key = beyond
             end
             while key < beyond and looked_at < FIELDS do
-                looked_at, key = looked_at + forget_older(KEYS[key]), key + 1
+                looked_at = looked_at + forget_older(KEYS[key])
+                if cursor == '0' then
+                    key = key + 1
+                end
             end
             number = number + key - first
         end

@@ -27,7 +27,7 @@ const CLIENTS: u64 = 16;
 const USERS: u32 = 50;
 /// The longest pause of a client between two draws, in milliseconds. It is long because several
 /// groups of servers share the machine.
-const THINK_MAX: u64 = 20;
+const THINK_MAX: u64 = 50;
 /// How long a client waits for one call.
 const CALL_MAX: Duration = Duration::from_secs(4);
 /// The pause between two attempts at the same draw.
