@@ -5,6 +5,10 @@
 -- round begins when half of the memory's time has passed. If services remember for different times,
 -- the longest counts. Damaged data stay as they are: draws report them.
 --
+-- A call may stop within a hash or bucket: the next one goes on from the cursor. If another server,
+-- which has the fields in another order, takes over meanwhile, some of them are left for the next
+-- round.
+--
 -- KEYS  partition, campaigns, then of one campaign: long draws, some of its hashes of users or of
 --       its buckets of older draws
 -- ARGV  clock, store id and witnesses, request memory in microseconds, that campaign
@@ -21,7 +25,7 @@ local campaign, number, cursor, older, began, memory, memory_before =
     unpack(redis.call('HMGET', KEYS[1], 'forgetting', 'number', 'cursor', 'older', 'began',
         'memory', 'memory_before'))
 local INTERVAL_MIN = 600 * 1000000 -- in which every service has sent its request memory
-local FIELDS = 250 -- looked at in one call: draws wait meanwhile
+local FIELDS = 250 -- looked at in one call, more or less: draws wait meanwhile
 local BUCKETS = 16 -- asked for at once: most campaigns have draws in few of their buckets
 campaign, number, cursor = campaign or '', tonumber(number or 0), cursor or '0'
 older = tonumber(older or OLDER) -- what its records have so far: OLDER or 0
@@ -42,17 +46,17 @@ local function without_latest(kept)
     return struct.pack('>I3', struct.unpack('>I3', kept) - LATEST) .. string.sub(kept, 4, length)
 end
 
--- Some fields and values of a hash, from the cursor on, which it moves to those that follow; and
--- the error if the key has another type.
-local function scan(hash)
-    local found = redis.pcall('HSCAN', hash, cursor, 'COUNT', FIELDS)
+-- About `count` fields of a hash, with their values, from the cursor on; and the error if the key
+-- has another type. Moves the cursor to the fields that follow, or to 0 at the end.
+local function scan(hash, count)
+    local found = redis.pcall('HSCAN', hash, cursor, 'COUNT', count)
     cursor = found[1] or '0'
     return found[2] or {}, found.err
 end
 
--- Forgets in some records of a hash; returns how many they were.
-local function forget_latest(users)
-    local fields, err = scan(users)
+-- Forgets in about `count` records of a hash; returns how many it has looked at.
+local function forget_latest(users, count)
+    local fields, err = scan(users, count)
     if err then
         older = OLDER -- it cannot be known
     end
@@ -90,9 +94,9 @@ local function forget_draw(bucket, field, draw)
     end
 end
 
--- Forgets in some draws of a bucket; returns how many they were.
-local function forget_older(bucket)
-    local fields = scan(bucket)
+-- Forgets in about `count` draws of a bucket; returns how many it has looked at.
+local function forget_older(bucket, count)
+    local fields = scan(bucket, count)
     for index = 1, #fields, 2 do
         pcall(forget_draw, bucket, fields[index], fields[index + 1])
     end
@@ -114,7 +118,7 @@ elseif campaign == ARGV[4] and number == tonumber(ARGV[5]) then
     local key, looked_at, hashes = 4, 0, tonumber(ARGV[6])
     while key <= #KEYS and looked_at < FIELDS do
         if number < hashes then
-            looked_at = looked_at + forget_latest(KEYS[key])
+            looked_at = looked_at + forget_latest(KEYS[key], FIELDS - looked_at)
             if cursor == '0' then
                 key, number = key + 1, number + 1
             end
@@ -124,7 +128,7 @@ elseif campaign == ARGV[4] and number == tonumber(ARGV[5]) then
                 key = beyond
             end
             while key < beyond and looked_at < FIELDS do
-                looked_at = looked_at + forget_older(KEYS[key])
+                looked_at = looked_at + forget_older(KEYS[key], FIELDS - looked_at)
                 if cursor == '0' then
                     key = key + 1
                 end

@@ -334,7 +334,8 @@ impl Core {
                 && from.1 >= u32::from(USER_HASHES)
             {
                 let searched = number.saturating_sub(from.1);
-                buckets = (searched * 2).clamp(FORGET_BUCKETS / 32, FORGET_BUCKETS);
+                let twice = searched.saturating_mul(2);
+                buckets = twice.clamp(FORGET_BUCKETS / 32, FORGET_BUCKETS);
             }
             at = next;
         }
