@@ -13,7 +13,7 @@ fn a_soak_finds_nothing_wrong_while_services_come_and_go_and_plans_change() {
     let mut command = process::bench();
     command.args(["soak", "--json", "--directory"]);
     command.arg(directory.path()).arg("--report").arg(&report);
-    // Ten seconds for each day: slow machines need some for what the last one begins with.
+    // Ten seconds for each day: a slow machine needs some of them to begin a small campaign.
     let options = "--duration 30s --days 0.3 --rate 50 --users 400 --restart-every 2s";
     let said = Ended::of(command.args(options.split_whitespace())).well();
     let found: Value = serde_json::from_str(&said).unwrap();

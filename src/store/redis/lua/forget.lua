@@ -25,7 +25,7 @@ local campaign, number, cursor, older, began, memory, memory_before =
     unpack(redis.call('HMGET', KEYS[1], 'forgetting', 'number', 'cursor', 'older', 'began',
         'memory', 'memory_before'))
 local INTERVAL_MIN = 600 * 1000000 -- in which every service has sent its request memory
-local FIELDS = 250 -- looked at in one call, more or less: draws wait meanwhile
+local FIELDS = 250 -- about as many are looked at in one call: no draw is made meanwhile
 local BUCKETS = 16 -- asked for at once: most campaigns have draws in few of their buckets
 campaign, number, cursor = campaign or '', tonumber(number or 0), cursor or '0'
 older = tonumber(older or OLDER) -- what its records have so far: OLDER or 0

@@ -30,7 +30,7 @@ use crate::{
     trace,
 };
 
-/// The most buckets that one script searches for old draws: their keys alone take it a millisecond.
+/// The most buckets that one script searches for old draws. No draw is made while a script runs.
 const FORGET_BUCKETS: u32 = 256;
 /// Once one partition has answered a probe, the others have this long: a probe does not wait for a
 /// node that hangs.
