@@ -134,12 +134,20 @@ impl Failure {
         self.hint = advice.into();
     }
 
-    /// Another program answers at `url`.
-    pub(super) fn no_tombola(url: &str, stranger: &Stranger) -> Box<Self> {
+    /// The same failure, for a program at `url` that is no Tombola. Another program has not
+    /// executed the call. But a proxy whose server is gone says nothing, and the call may have
+    /// reached the server: then what is known of the call stays.
+    pub(super) fn of_stranger(self: Box<Self>, url: &str, stranger: &Stranger) -> Box<Self> {
         let message = format!("there is no Tombola at {url}: {stranger}");
         let mut failure = Self::new(Exit::Unavailable, "NO_TOMBOLA", message);
-        failure.hint = "name the address of \"tombola serve\" with --server".into();
-        failure.executed = "no".into();
+        if stranger.says_nothing() && self.executed == "unknown" {
+            failure.executed = self.executed;
+            failure.request_id = self.request_id;
+            failure.hint = self.hint;
+        } else {
+            failure.executed = "no".into();
+            failure.hint = "name the address of \"tombola serve\" with --server".into();
+        }
         failure
     }
 

@@ -74,6 +74,33 @@ fn a_spent_limit_says_when_to_come_back() {
 }
 
 #[test]
+fn a_call_may_have_been_made_behind_a_proxy_that_says_nothing() {
+    let failure = || Failure::change(Status::unavailable("the connection broke"), "mine");
+    for stranger in [Stranger::Closes, Stranger::Silent] {
+        let failure = failure().of_stranger("http://lb:50051", &stranger);
+        assert_eq!(failure.exit, Exit::Unavailable);
+        let json = failure.to_json();
+        assert_eq!(json["reason"], "NO_TOMBOLA");
+        assert_eq!(json["executed"], "unknown");
+        assert_eq!(json["request_id"], "mine");
+        let text = failure.to_string();
+        assert!(
+            text.contains("repeat the command with --request-id mine"),
+            "{text}"
+        );
+    }
+    let elsewhere = failure().of_stranger("http://lb:50051", &Stranger::Redis);
+    assert_eq!(elsewhere.to_json()["executed"], "no");
+    assert!(
+        !elsewhere.to_string().contains("--request-id"),
+        "{elsewhere}"
+    );
+    let read = Failure::read(Status::unavailable("the connection broke"));
+    let read = read.of_stranger("http://lb:50051", &Stranger::Closes);
+    assert_eq!(read.to_json()["executed"], "no");
+}
+
+#[test]
 fn hints_and_messages_name_what_the_command_is_about() {
     let rendered = |line: &str, reason: &str| {
         let matches = super::super::command().get_matches_from(line.split_whitespace());

@@ -372,7 +372,7 @@ async fn explained(client: &Client, mut failure: Box<Failure>, subject: Subject)
         && let Ok(url) = client::server_url(&client.server)
         && let Some(stranger) = stranger::at(&url).await
     {
-        return Failure::no_tombola(&url, &stranger);
+        return failure.of_stranger(&url, &stranger);
     }
     if failure.is_unsigned
         && let Ok(url) = client::server_url(&client.server)

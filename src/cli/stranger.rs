@@ -50,6 +50,13 @@ pub(super) enum Stranger {
     Silent,
 }
 
+impl Stranger {
+    /// Whether nothing shows what it is: it may be a proxy in front of a Tombola that is gone.
+    pub(super) fn says_nothing(&self) -> bool {
+        matches!(self, Self::Closes | Self::Silent)
+    }
+}
+
 impl fmt::Display for Stranger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

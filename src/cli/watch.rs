@@ -17,7 +17,7 @@ use tonic::Code;
 use super::{
     client::{Client, Outcome, campaign_id},
     failure::{Exit, Failure},
-    output::{note, say},
+    output::{self, note, say},
 };
 use crate::{
     model::file,
@@ -30,7 +30,8 @@ const RESUME_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Each line is a WatchEntriesResponse. If the server stops, watch begins again
-by itself at the last cursor. Ctrl-C ends it, with code 0.
+by itself at the last cursor. Ctrl-C ends it, with code 0, and so does a reader that closes the
+output: the cursor file is never ahead of what was written.
 
 Example:
   tombola watch --campaign spring-wheel --kind draw --cursor-file wins.cursor"
@@ -108,6 +109,8 @@ async fn follow_for_ever(
     loop {
         let ended = follow(client, request, cursor_file, &mut has_begun);
         let failure = match ended.await {
+            // Nobody reads any more, or the output cannot be written.
+            Ok(()) if !output::is_open() => return Ok(()),
             Ok(()) => None,
             Err(failure) if has_begun && failure.exit == Exit::Unavailable => Some(failure),
             Err(failure) => return Err(failure),
@@ -140,6 +143,10 @@ async fn follow(
             Err(status) => return Err(Failure::read(status)),
         };
         show(&response);
+        if !output::is_open() {
+            // The line was not written, so the cursor stays before it.
+            return Ok(());
+        }
         request.cursor.clone_from(&response.cursor);
         if let Some(file) = cursor_file {
             write_cursor(file, &response.cursor)?;
@@ -161,9 +168,11 @@ fn read_cursor(file: &Path) -> Outcome<Option<String>> {
     }
 }
 
-/// Writes the cursor beside the file first, so that the file always has a whole one.
+/// Writes the cursor beside the file first, so that the file always has a whole one. The name of
+/// the file beside it contains the whole name, so that watchers with other files write others.
 fn write_cursor(file: &Path, cursor: &str) -> Outcome {
-    let next = file.with_extension("next");
+    let mut next = file.as_os_str().to_owned();
+    next.push(".next");
     let written = fs::File::create(&next).and_then(|mut next| {
         writeln!(next, "{cursor}")?;
         next.sync_data()

@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeSet,
     fs::File,
+    io::{BufRead as _, BufReader},
     path::Path,
     process::{Child, Command, Stdio},
 };
@@ -42,6 +43,13 @@ struct Watcher(Child);
 
 impl Watcher {
     fn start(server: &Server, directory: &Path, campaign: &str) -> Self {
+        let lines = directory.join("lines");
+        let lines = File::options().create(true).append(true).open(lines);
+        let output = lines.unwrap().into();
+        Self::start_writing_to(output, server, directory, campaign)
+    }
+
+    fn start_writing_to(output: Stdio, server: &Server, directory: &Path, campaign: &str) -> Self {
         let options = [
             "watch",
             "--campaign",
@@ -51,21 +59,24 @@ impl Watcher {
             "--cursor-file",
         ];
         let mut command = tombola(options);
-        let lines = directory.join("lines");
-        let lines = File::options().create(true).append(true).open(lines);
         command.arg(directory.join("cursor"));
         command.args(["--server", &server.url()]);
-        command.stdout(lines.unwrap()).stderr(Stdio::null());
+        command.stdout(output).stderr(Stdio::null());
         Self(command.spawn().unwrap())
     }
 
+    /// Waits until it ends by itself; its exit code.
+    fn ended(mut self) -> Option<i32> {
+        until("watch ends", || self.0.try_wait().unwrap().is_some());
+        self.0.wait().unwrap().code()
+    }
+
     /// Ends it as Ctrl-C does.
-    fn interrupt(mut self) {
+    fn interrupt(self) {
         let pid = self.0.id().to_string();
         let sent = Command::new("kill").args(["-INT", &pid]).status();
         assert!(sent.unwrap().success());
-        until("watch ends", || self.0.try_wait().unwrap().is_some());
-        assert!(self.0.wait().unwrap().success());
+        assert_eq!(self.ended(), Some(0));
     }
 }
 
@@ -110,6 +121,32 @@ async fn a_watcher_that_is_interrupted_goes_on_where_it_was() {
     assert_eq!(once, names, "in order, and at least once");
     // An entry comes again only if the watcher was stopped before it kept the cursor.
     assert!(found.len() <= names.len() + 2, "{found:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cursor_is_never_ahead_of_what_was_written() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, _) = shop(data.path()).await;
+    let directory = tempfile::tempdir().unwrap();
+    draw(&server, "r0", 1).await;
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let watcher = Watcher::start_writing_to(full.into(), &server, directory.path(), "shop");
+    assert_eq!(watcher.ended(), Some(1));
+
+    // A reader of the output takes one line and goes away.
+    let mut watcher = Watcher::start_writing_to(Stdio::piped(), &server, directory.path(), "shop");
+    let mut line = String::new();
+    let mut output = BufReader::new(watcher.0.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    assert!(line.contains("\"r0\""), "{line}");
+    drop(output);
+    draw(&server, "r1", 1).await;
+    assert_eq!(watcher.ended(), Some(0));
+
+    draw(&server, "r2", 1).await;
+    let _watcher = Watcher::start(&server, directory.path(), "shop");
+    until("lines", || requests(directory.path()).len() >= 2);
+    assert_eq!(requests(directory.path()), ["r1", "r2"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
