@@ -1,7 +1,7 @@
 //! What `serve` and `demo` share: they open the store, read its key and make the injector.
 
 use std::{
-    io,
+    io, panic,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -107,7 +107,10 @@ pub(super) async fn build(plan: Plan) -> Result<Arc<Injector>, BuildError> {
     let (lead, retention) = (plan.lead, plan.envelope_retention);
     let (key, store) = match plan.redis.clone() {
         Some(on_redis) => build_on_redis(plan, on_redis, &file).await?,
-        None => build_embedded(plan, &file)?,
+        // It may take long: a store of an earlier version is indexed first.
+        None => tokio::task::spawn_blocking(move || build_embedded(plan, &file))
+            .await
+            .unwrap_or_else(|error| panic::resume_unwind(error.into_panic()))?,
     };
     let injector = Injector::new(store, key, lead).keeping_envelopes(retention);
     Ok(Arc::new(injector))

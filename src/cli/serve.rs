@@ -345,16 +345,22 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
     let gauges = Gauges::default();
     let store = store_kind(&configuration.plan);
     let _admin = admin.map(|port| port.serve(readiness, gauges.clone()));
-    let injector = if configuration.wait {
-        tokio::select! {
-            built = wait::build(configuration.plan, &listener, &configuration.settings) => built?,
-            () = &mut stop => {
-                info!("stopped while waiting for the store");
-                return Ok(());
-            }
+    let building = async {
+        if configuration.wait {
+            wait::build(configuration.plan, &listener, &configuration.settings).await
+        } else {
+            house::build(configuration.plan).await
         }
-    } else {
-        house::build(configuration.plan).await?
+    };
+    let injector = tokio::select! {
+        built = building => built?,
+        () = &mut stop => {
+            info!("stopped before the store was open");
+            log::flush();
+            // A thread that opens an embedded store would keep the runtime. What it does is whole
+            // or not begun, as at a crash.
+            std::process::exit(0);
+        }
     };
     gauges.open(injector.store());
     let info = injector.store().info();

@@ -1,6 +1,6 @@
 //! The server is stopped by a signal.
 
-use std::{io::Write as _, net::TcpStream};
+use std::{io::Write as _, net::TcpStream, process::Command};
 
 use tombola::proto::CheckLimitRequest;
 use tonic_health::pb::{
@@ -94,6 +94,23 @@ fn a_stopped_server_leaves_its_data_to_the_next() {
         server.signal("TERM");
         let (code, said) = server.ended();
         assert_eq!(code, Some(0), "{said}");
+    }
+}
+
+#[test]
+fn a_signal_ends_a_server_while_it_opens_its_store() {
+    let data = tempfile::tempdir().unwrap();
+    let key = data.path().join("key");
+    // Nobody writes into this pipe, so reading the master key takes for ever.
+    let made = Command::new("mkfifo").arg(&key).status();
+    assert!(made.unwrap().success());
+    for signal in ["TERM", "INT"] {
+        let options = format!("--admin 127.0.0.1:0 --master-key {}", key.display());
+        let mut server = Start::on(data.path()).with(&options).begin();
+        server.signal(signal);
+        let (code, said) = server.ended();
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("before the store was open"), "{said}");
     }
 }
 

@@ -109,6 +109,13 @@ impl<'a> Start<'a> {
         self.serve_once(|line| line.contains("not ready, waiting").then_some(address))
     }
 
+    /// Starts the server, which has an admin port, and waits until it takes signals: its store may
+    /// not be open yet.
+    pub fn begin(&self) -> Server {
+        let address = self.listen.parse().unwrap();
+        self.serve_once(|line| line.contains("probes and metrics on").then_some(address))
+    }
+
     fn serve_once(&self, is_there: impl Fn(&str) -> Option<SocketAddr>) -> Server {
         Server::started(self.command(), is_there)
     }
