@@ -5,21 +5,23 @@ use axum::{
     extract::Path,
     response::{IntoResponse as _, Redirect, Response},
 };
+use maud::html;
 use tonic::Status;
 
 use super::{
     change, definition,
     fields::Fields,
     proposals::{self, Wanted},
+    refused::refused,
     rows,
     sent::Sent,
     status,
 };
 use crate::{
-    console::{ui, visit::Visit},
+    console::{layout::Place, ui, visit::Visit},
     proto::{
         ApplyCampaignRequest, BlockUsersRequest, Campaign, CancelEnvelopeRequest,
-        GrantDrawsRequest, MarkDeliveredRequest, PauseCampaignRequest, PausePrizeRequest,
+        GrantDrawsRequest, Hold, MarkDeliveredRequest, PauseCampaignRequest, PausePrizeRequest,
         ResumeCampaignRequest, ResumePrizeRequest, RevokeWinRequest, UnblockUsersRequest,
         propose_change_request::Change,
     },
@@ -63,12 +65,41 @@ pub(super) fn campaign_address(id: &str) -> String {
     format!("/campaigns/{}", ui::encoded(id))
 }
 
+/// The moment of a pause, by which a form knows it again.
+pub(super) fn pause_mark(hold: &Hold) -> String {
+    let time = hold.hold_time.unwrap_or_default();
+    format!("{}.{}", time.seconds, time.nanos)
+}
+
+/// If a form adds the reason of a pause that has ended, the page that says so: to pause with this
+/// reason would begin another pause.
+async fn ended_pause(visit: &Visit, id: &str, prize: &str, fields: &Fields) -> Option<Response> {
+    let mark = fields.get("held");
+    if mark.is_empty() {
+        return None;
+    }
+    let status = match status(visit, id).await {
+        Ok(status) => status,
+        Err(status) => {
+            let sent = Sent::of(fields.pairs(), &[REASON], None);
+            return Some(sent.refused(visit, &status));
+        }
+    };
+    let mut holds = status.holds.iter();
+    let is_held = holds.any(|hold| hold.prize_id == prize && pause_mark(hold) == mark);
+    let why = html! { (visit.language.t("hold.ended")) };
+    (!is_held).then(|| refused(visit, Place::Campaigns, &why, &campaign_address(id)))
+}
+
 /// Pauses a campaign, at once.
 pub(in crate::console) async fn pause(
     visit: Visit,
     Path(id): Path<String>,
     Form(fields): Form<Fields>,
 ) -> Response {
+    if let Some(page) = ended_pause(&visit, &id, "", &fields).await {
+        return page;
+    }
     let request = PauseCampaignRequest {
         campaign_id: id.clone(),
         operator: visit.operator(),
@@ -101,6 +132,9 @@ pub(in crate::console) async fn pause_prize(
     Path((id, prize)): Path<(String, String)>,
     Form(fields): Form<Fields>,
 ) -> Response {
+    if let Some(page) = ended_pause(&visit, &id, &prize, &fields).await {
+        return page;
+    }
     let request = PausePrizeRequest {
         campaign_id: id.clone(),
         prize_id: prize,

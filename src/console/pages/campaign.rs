@@ -9,8 +9,8 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::{
-    Tab, alerts, budget, curve, definition, head, odds, prize_label, prize_name, prizes, proposals,
-    status, troubles,
+    Tab, acts, alerts, budget, curve, definition, head, odds, prize_label, prize_name, prizes,
+    proposals, status, troubles,
 };
 use crate::{
     console::{
@@ -201,6 +201,7 @@ fn held(visit: &Visit, campaign: &Campaign, hold: &Hold, zone: &TimeZone) -> Mar
             }
             @if hold.reason.is_empty() {
                 form.line method="post" action=(path) {
+                    input type="hidden" name="held" value=(acts::pause_mark(hold));
                     label for=(field) { (lang.t("hold.why")) }
                     input id=(field) name="reason" required maxlength="1024";
                     button type="submit" { (lang.t("hold.submit")) }

@@ -157,6 +157,40 @@ async fn a_file_acts_on_many_users_on_redis_too() {
     users(&server, &mut browser).await;
 }
 
+/// The bonus draws of a user.
+async fn bonus(server: &Server, user: &str) -> u64 {
+    let request = GetUserRequest {
+        campaign_id: "wheel".into(),
+        user_id: user.into(),
+    };
+    let user = server.campaigns().await.get_user(request).await.unwrap();
+    let bonus = user.into_inner().user.unwrap().bonus_draws;
+    bonus.iter().map(|it| it.draws).sum()
+}
+
+/// A file of which one line is granted and one refused can be sent again: the report leads to a
+/// form with the same request id.
+async fn repeated_grant(server: &Server, browser: &mut Browser) {
+    let path = "/campaigns/wheel/many";
+    let file = "user,draws\nhalf,3\nother,99999\n";
+    let form = [
+        ("act", "grant"),
+        ("request_id", "console-1"),
+        ("file", file),
+    ];
+    let report = browser.upload(path, &form).good();
+    assert!(report.contains("Done: 1 of 2"), "{report}");
+    let back = format!("{path}?request=console-1");
+    assert!(report.contains(&format!("href=\"{back}\"")), "{report}");
+    let page = browser.get(&back).good();
+    assert_eq!(page.matches("value=\"console-1\"").count(), 1, "{page}");
+    assert!(page.contains("Send the same file here"), "{page}");
+    browser.upload(path, &form).good();
+    assert_eq!(bonus(server, "half").await, 3);
+    let other = browser.get(&format!("{path}?request=r-1")).good();
+    assert!(!other.contains("value=\"r-1\""), "{other}");
+}
+
 async fn users(server: &Server, browser: &mut Browser) {
     let path = "/campaigns/wheel/many";
     let file = "user,draws\nu1,3\nu2,3\nu3,5\nu1,9\nu4,many\n";
@@ -168,22 +202,10 @@ async fn users(server: &Server, browser: &mut Browser) {
             assert!(report.contains(words), "{words}: {report}");
         }
     }
-    for (user, bonus) in [("u1", 3), ("u2", 3), ("u3", 5), ("u4", 0)] {
-        let request = GetUserRequest {
-            campaign_id: "wheel".into(),
-            user_id: user.into(),
-        };
-        let user = server.campaigns().await.get_user(request).await.unwrap();
-        let left: u64 = user
-            .into_inner()
-            .user
-            .unwrap()
-            .bonus_draws
-            .iter()
-            .map(|it| it.draws)
-            .sum();
-        assert_eq!(left, bonus);
+    for (user, draws) in [("u1", 3), ("u2", 3), ("u3", 5), ("u4", 0)] {
+        assert_eq!(bonus(server, user).await, draws);
     }
+    repeated_grant(server, browser).await;
     let blocked = browser.upload(path, &[("act", "block"), ("file", "u1\nu2\n")]);
     assert!(blocked.good().contains("Done: 2 of 2"));
     assert!(

@@ -87,14 +87,25 @@ async fn brake(server: &Server, browser: &mut Browser) {
     for words in ["Resume campaign", "Add the reason", "olga", "state-paused"] {
         assert!(page.contains(words), "{words}: {page}");
     }
+    let (_, held) = page.split_once("name=\"held\" value=\"").unwrap();
+    let (held, _) = held.split_once('"').unwrap();
     let drawn = server.run(&["draw", "wheel", "user-1"]);
     drawn.badly(1, &["CAMPAIGN_PAUSED"]);
+    let reason = format!("held={held}&reason=fire");
     browser
-        .post("/campaigns/wheel/pause", "reason=fire")
+        .post("/campaigns/wheel/pause", &reason)
         .leads_to("/campaigns/wheel?done=paused");
     browser
         .post("/campaigns/wheel/resume", "")
         .leads_to("/campaigns/wheel?done=resumed");
+    // To add a reason to a pause that has ended begins no other.
+    let late = browser.post("/campaigns/wheel/pause", &reason);
+    assert_eq!(late.status, 400, "{}", late.body);
+    assert!(
+        late.body.contains("somebody resumed meanwhile"),
+        "{}",
+        late.body
+    );
     server.run(&["draw", "wheel", "user-1"]).well();
 
     let prize = browser.post("/campaigns/wheel/prizes/mug/pause", "");
@@ -103,6 +114,8 @@ async fn brake(server: &Server, browser: &mut Browser) {
     assert!(page.contains("mug is paused"), "{page}");
     let prize = browser.post("/campaigns/wheel/prizes/mug/resume", "");
     prize.leads_to("/campaigns/wheel?done=prize-resumed");
+    let late = browser.post("/campaigns/wheel/prizes/mug/pause", &reason);
+    assert_eq!(late.status, 400, "{}", late.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]

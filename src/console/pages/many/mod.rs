@@ -6,10 +6,11 @@ mod lines;
 use std::collections::BTreeMap;
 
 use axum::{
-    extract::Path,
+    extract::{Path, Query},
     response::{IntoResponse as _, Response},
 };
 use maud::{Markup, html};
+use serde::Deserialize;
 use tokio::task::JoinSet;
 use tonic::{Code, Status};
 
@@ -37,14 +38,34 @@ fn address(id: &str) -> String {
     format!("/campaigns/{}/many", ui::encoded(id))
 }
 
+/// What the page is asked for.
+#[derive(Debug, Default, Deserialize)]
+pub(in crate::console) struct Asked {
+    /// The request id of a grant that was not done for all lines, to repeat it.
+    request: Option<String>,
+    /// Its reason.
+    reason: Option<String>,
+}
+
 /// The page with the forms.
-pub(in crate::console) async fn page(visit: Visit, Path(id): Path<String>) -> Response {
-    let contents = forms(&visit, &id).await;
+pub(in crate::console) async fn page(
+    visit: Visit,
+    Path(id): Path<String>,
+    Query(asked): Query<Asked>,
+) -> Response {
+    let contents = forms(&visit, &id, &asked).await;
     visit.page(Place::Campaigns, visit.language.t("many.link"), contents)
 }
 
-async fn forms(visit: &Visit, id: &str) -> Contents {
+/// The beginning of the request ids that forms have.
+const REQUEST_PREFIX: &str = "console-";
+
+async fn forms(visit: &Visit, id: &str, asked: &Asked) -> Contents {
     let lang = visit.language;
+    let repeated = asked
+        .request
+        .as_ref()
+        .filter(|id| id.starts_with(REQUEST_PREFIX));
     let status = status(visit, id).await?;
     let acts = Act::ALL.into_iter();
     let acts = acts.filter(|act| !is_over(&status) || act.is_for_ever());
@@ -53,7 +74,10 @@ async fn forms(visit: &Visit, id: &str) -> Contents {
         p.hint { (lang.with("many.hint", &number(LINES_MAX as u64))) }
         @for act in acts {
             // A form that is sent twice grants once.
-            @let request = format!("console-{:016x}", rand::random::<u64>());
+            @let repeated = repeated.filter(|_| act == Act::Grant);
+            @let request = repeated
+                .cloned()
+                .unwrap_or_else(|| format!("{REQUEST_PREFIX}{:016x}", rand::random::<u64>()));
             section.card {
                 h2 { (lang.t(act.key())) }
                 p.hint { (lang.t("many.columns")) " " code { (act.columns().join(",")) } }
@@ -62,6 +86,9 @@ async fn forms(visit: &Visit, id: &str) -> Contents {
                     Act::Forget => p.hint { (lang.t("forget.hint")) },
                     _ => {}
                 }
+                @if repeated.is_some() {
+                    (ui::notice("warn", &html! { (lang.t("many.repeat")) }))
+                }
                 form.line method="post" enctype="multipart/form-data" action=(address(id)) {
                     input type="hidden" name="act" value=(act.name());
                     input type="hidden" name="request_id" value=(request);
@@ -69,7 +96,10 @@ async fn forms(visit: &Visit, id: &str) -> Contents {
                         input type="file" name="file" required accept="text/csv,.csv,.txt";
                     }
                     @if act.has_reason() {
-                        label { (lang.t("form.reason")) input name="reason" maxlength="1024"; }
+                        label { (lang.t("form.reason"))
+                            input name="reason" maxlength="1024"
+                                value=[repeated.and(asked.reason.as_deref())];
+                        }
                     }
                     @if act == Act::Forget {
                         label { (lang.with("form.type-id", id))
@@ -122,6 +152,14 @@ pub(in crate::console) async fn submit(
         Act::Deliver | Act::Revoke | Act::Forget => singly(&visit, act, &said, &mut lines).await,
         Act::Grant | Act::Block | Act::Unblock => users(&visit, act, &said, &mut lines).await,
     }
+    let is_left = |line: &Line| !matches!(line.outcome, Outcome::Done);
+    let back = match said.request.as_str() {
+        // With another id, those who got draws would get them again.
+        request if act == Act::Grant && !request.is_empty() && lines.iter().any(is_left) => {
+            ui::address(&back, &[("request", request), ("reason", &said.reason)])
+        }
+        _ => back,
+    };
     report(&visit, act, &lines, &back)
 }
 
