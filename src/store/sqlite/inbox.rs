@@ -55,7 +55,8 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// The jobs of the next batch, and those that waited for too long.
+    /// The jobs of the next batch, and those that waited for too long. The first of [`Self::hot`]
+    /// is taken however large it is, beside one of [`Self::slow`] too: others wait behind it.
     fn take(&mut self, now: Instant) -> (Vec<Queued>, Vec<Queued>) {
         // A job that came during the last batch could not be taken before: only what it waited
         // beyond that batch is due to others that wait.
@@ -79,7 +80,7 @@ impl Waiting {
                 None
             } else if job.may_be_refused() && !self.delay.admits(waited, now) {
                 Some(&mut dropped)
-            } else if units + of_job > units_max && !batch.is_empty() {
+            } else if units + of_job > units_max && units > 0 {
                 break;
             } else {
                 units += of_job;
@@ -191,7 +192,7 @@ impl Inbox {
         self.is_congested.store(is_congested, Ordering::Relaxed);
     }
 
-    /// Notes how long the writer worked on a batch of so many draws, without its commit.
+    /// Notes how long the writer worked on so many draws of a batch, without its commit.
     pub(super) fn worked(&self, units: usize, time: Duration) {
         if units > 0 {
             let mut waiting = self.lock();

@@ -10,6 +10,7 @@ struct Fake {
     is_hot: bool,
     is_abandoned: bool,
     may_be_refused: bool,
+    units: usize,
     refused: Arc<AtomicUsize>,
 }
 
@@ -19,7 +20,7 @@ impl Job for Fake {
     }
 
     fn units(&self) -> usize {
-        1
+        self.units
     }
 
     fn may_be_refused(&self) -> bool {
@@ -45,6 +46,7 @@ fn draw(refused: &Arc<AtomicUsize>) -> Box<Fake> {
         is_hot: true,
         is_abandoned: false,
         may_be_refused: true,
+        units: 1,
         refused: Arc::clone(refused),
     })
 }
@@ -128,6 +130,37 @@ fn a_batch_has_as_many_draws_as_it_has_time_for() {
 }
 
 #[test]
+fn a_large_job_is_taken_beside_other_work_and_holds_up_nobody() {
+    let refused = Arc::default();
+    let other = |is_hot, units| Fake {
+        is_hot,
+        units,
+        may_be_refused: false,
+        ..*draw(&refused)
+    };
+    let now = Instant::now();
+    let queued = |job: Fake| Queued(now, Box::new(job) as Box<dyn Job>);
+    let mut waiting = Waiting::default();
+    // While two others hand in work one after the other, some always waits.
+    waiting
+        .slow
+        .extend([(); 3].map(|()| queued(other(false, 1))));
+    let large = BATCH_UNITS_MAX + 100;
+    waiting.hot.push_back(queued(other(true, large)));
+    waiting.hot.push_back(Queued(now, draw(&refused)));
+    waiting.units = large + 1;
+    let mut next = || {
+        let (batch, _) = waiting.take(now);
+        let units = batch
+            .iter()
+            .filter(|it| it.1.is_hot())
+            .map(|it| it.1.units());
+        (batch.len(), units.sum::<usize>())
+    };
+    assert_eq!([next(), next(), next()], [(2, large), (2, 1), (1, 0)]);
+}
+
+#[test]
 fn what_nobody_awaits_leaves_and_other_work_is_never_dropped() {
     let refused: Arc<AtomicUsize> = Arc::default();
     let inbox = Inbox::default();
@@ -138,6 +171,7 @@ fn what_nobody_awaits_leaves_and_other_work_is_never_dropped() {
             is_hot,
             is_abandoned,
             may_be_refused: is_hot,
+            units: 1,
             refused,
         };
         assert_eq!(inbox.push(Box::new(job)), Ok(()));

@@ -112,6 +112,12 @@ impl<C: Command> Job for Pending<C> {
     fn answer(self: Box<Self>, commit: std::result::Result<(), &StoreError>) {
         let outcome = match (self.outcome, commit) {
             (Some(Ok(_)), Err(fault)) => Err(fault.clone()),
+            // It may be refused for what another command of the batch did, which may be undone.
+            (Some(Err(StoreError::Refused(_))), Err(fault))
+                if fault.executed() == Executed::Unknown =>
+            {
+                Err(fault.clone().with_executed(Executed::No))
+            }
             (Some(outcome), _) => outcome,
             (None, Err(fault)) => Err(fault.clone()),
             (None, Ok(())) => Err(StoreError::Unavailable {
