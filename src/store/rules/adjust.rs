@@ -68,6 +68,9 @@ fn plan_anew(window: &mut Window, command: &AdjustCommand) -> Result<(Quantities
     let mut changed = Quantities::new();
     for (prize, planned) in &command.planned {
         let units = window.prizes.entry(*prize).or_default();
+        if units.fenced >= command.version {
+            continue;
+        }
         let target = planned + units.carried;
         let injected = less(units.granted, units.recalled)?;
         if *planned != units.planned {

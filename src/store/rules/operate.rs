@@ -211,10 +211,14 @@ fn fence(
                 units.withdraw = withdraw;
             }
         }
-        if prize.is_none() {
-            // A plan that was there before the recall does not fill the window again.
-            known.mark = WindowMark::Recalled;
-            known.version = version;
+        // A plan that was there before the recall does not fill the window again, even if it is the
+        // first one that has the prize.
+        match prize {
+            Some(no) => known.prizes.entry(no).or_default().fenced = version,
+            None => {
+                known.mark = WindowMark::Recalled;
+                known.version = version;
+            }
         }
         fenced.push(*start);
     }

@@ -167,6 +167,10 @@ pub(in crate::store) struct WindowPrize {
     pub(in crate::store) recall_due: RecallDue,
     /// ... and whether they leave the campaign.
     pub(in crate::store) withdraw: bool,
+    /// The version that was in force when the prize was last recalled. Plans up to it do not fill
+    /// the window again. 0 if it was never recalled.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(in crate::store) fenced: u32,
 }
 
 /// Units of a window that must still be taken back, the latest first.

@@ -19,6 +19,8 @@ promises![
     withdrawn_units_leave_the_campaign,
     a_recalled_window_is_not_filled_again_until_a_new_plan_says_so,
     a_plan_from_before_a_recall_does_not_fill_its_window_again,
+    a_plan_from_before_a_recall_of_one_prize_fills_the_others,
+    a_prize_that_a_plan_brings_to_an_hour_can_be_recalled_before,
     a_recall_of_every_window_leaves_coming_ones,
     recalls_during_many_draws_keep_the_sum,
     a_recall_sent_again_recalls_once,
@@ -173,6 +175,38 @@ async fn a_plan_from_before_a_recall_does_not_fill_its_window_again(world: &mut 
         .await;
     world.tick().await;
     assert_eq!(won_in_second_hour(world).await, [0, 0]);
+}
+
+async fn a_plan_from_before_a_recall_of_one_prize_fills_the_others(world: &mut World) {
+    five_to_one(world, 10).await;
+    recall_mugs_before_a_plan_is_followed(world).await;
+}
+
+async fn a_prize_that_a_plan_brings_to_an_hour_can_be_recalled_before(world: &mut World) {
+    world.begin(&two_prizes(10).replace(", mug: 10", "")).await;
+    world.tick().await;
+    world.at("2026-11-20T00:55:00+08:00").await;
+    world.tick().await;
+    recall_mugs_before_a_plan_is_followed(world).await;
+}
+
+/// A new plan has twelve of each in the second hour. The injector that should follow it has not
+/// done so yet when the mugs are recalled.
+async fn recall_mugs_before_a_plan_is_followed(world: &World) {
+    let command = ApplyCommand {
+        campaign: campaign(&two_prizes(12)),
+        base_version: 1,
+        nonce: Nonce([0; 32]),
+        commitment: String::new(),
+        author: author("a-new-plan"),
+    };
+    world.store().apply(command).await.unwrap();
+    let mug = world.prize_no("mug").await;
+    world
+        .operate(recall(Some(one_o_clock()), Some(mug), true))
+        .await;
+    world.tick().await;
+    assert_eq!(won_in_second_hour(world).await, [12, 0]);
 }
 
 async fn a_recall_of_every_window_leaves_coming_ones(world: &mut World) {
