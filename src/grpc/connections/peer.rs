@@ -101,8 +101,7 @@ impl Peers {
         }
     }
 
-    /// Whether all connections together hold too much. If so, the one that has not read for the
-    /// longest time is closed.
+    /// Whether all connections together hold too much. If so, one is closed, see [`Self::evict`].
     fn is_full(&self) -> bool {
         if self.held.load(Ordering::Relaxed) <= HELD_BYTES_MAX {
             return false;
@@ -117,6 +116,8 @@ impl Peers {
         true
     }
 
+    /// Closes the connection that has not read for the longest time. If all have read lately,
+    /// closes the one with the most bytes of answers that its client leaves while it reads others.
     fn evict(&self, now: Instant) {
         let peers = lock(&self.by_number);
         let longest = peers
@@ -126,6 +127,14 @@ impl Peers {
         if let Some((time, peer)) = longest
             && time >= UNREAD_TIME_MAX_WHEN_FULL
         {
+            peer.evicted.notify_one();
+            return;
+        }
+        let most = peers
+            .values()
+            .map(|peer| (lock(&peer.work).left_bytes(now), peer))
+            .max_by_key(|(bytes, _)| *bytes);
+        if let Some((1.., peer)) = most {
             peer.evicted.notify_one();
         }
     }
@@ -158,12 +167,25 @@ struct Work {
     taken: usize,
     /// Bytes of answers that are not written to the socket.
     unsent: usize,
+    /// The number of the next answer.
+    next_answer: u64,
+    left: Left,
     /// Since when there is neither a call nor an unsent answer.
     quiet_since: Instant,
     /// When an answer was sent in full; or, of the first unsent one, when it was ready.
     sent_at: Instant,
     /// Since when the socket takes no more bytes.
     blocked_since: Option<Instant>,
+}
+
+/// The answers that were unsent at a moment. What is left of them later shows which client reads
+/// some answers and leaves others.
+struct Left {
+    at: Instant,
+    /// The number of the first answer that came later.
+    before: u64,
+    /// The bytes of these answers that are still unsent.
+    bytes: usize,
 }
 
 /// What a connection's progress says about it.
@@ -190,6 +212,12 @@ impl Work {
             lasting: 0,
             taken: 0,
             unsent: 0,
+            next_answer: 0,
+            left: Left {
+                at: now,
+                before: 0,
+                bytes: 0,
+            },
             quiet_since: now,
             sent_at: now,
             blocked_since: None,
@@ -204,6 +232,22 @@ impl Work {
             (unread, blocked) => unread.or(blocked)?,
         };
         Some(now.saturating_duration_since(since))
+    }
+
+    /// The bytes of answers that the client has left for [`UNREAD_TIME_MAX_WHEN_FULL`] or longer.
+    fn left_bytes(&mut self, now: Instant) -> usize {
+        if now.saturating_duration_since(self.left.at) < UNREAD_TIME_MAX_WHEN_FULL {
+            return 0;
+        }
+        let bytes = self.left.bytes;
+        if bytes == 0 {
+            self.left = Left {
+                at: now,
+                before: self.next_answer,
+                bytes: self.unsent,
+            };
+        }
+        bytes
     }
 
     fn state(&self, now: Instant, idle_time: Duration) -> State {
@@ -331,8 +375,7 @@ impl Peer {
         &self.peers.door
     }
 
-    /// Whether all connections together hold too much. If so, the one that has not read for the
-    /// longest time is closed.
+    /// Whether all connections together hold too much. If so, one that does not read is closed.
     pub(super) fn is_full(&self) -> bool {
         self.peers.is_full()
     }
@@ -360,10 +403,13 @@ impl Peer {
             work.sent_at = Instant::now();
         }
         work.unsent += bytes;
+        let number = work.next_answer;
+        work.next_answer += 1;
         drop(work);
         self.peers.held.fetch_add(bytes, Ordering::Relaxed);
         Held {
             peer: Arc::clone(self),
+            number,
             bytes,
             _turn: turn,
         }
@@ -460,6 +506,8 @@ impl Drop for Taken {
 /// Unsent bytes of an answer.
 pub(super) struct Held {
     peer: Arc<Peer>,
+    /// The number of the answer on its connection.
+    number: u64,
     bytes: usize,
     _turn: Option<OwnedSemaphorePermit>,
 }
@@ -470,6 +518,9 @@ impl Drop for Held {
         held.fetch_sub(self.bytes, Ordering::Relaxed);
         let mut work = self.peer.work();
         work.unsent -= self.bytes;
+        if self.number < work.left.before {
+            work.left.bytes -= self.bytes;
+        }
         work.sent_at = Instant::now();
         work.ended();
     }
@@ -481,6 +532,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time;
+
     use super::*;
 
     const IDLE: Duration = Duration::from_secs(600);
@@ -531,6 +584,26 @@ mod tests {
         drop((slow, quick));
         assert_eq!(peers.held.load(Ordering::Relaxed), 0);
         assert!(lock(&peers.by_number).is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_all_hold_too_much_a_client_that_reads_only_some_answers_is_closed() {
+        let peers: Arc<Peers> = Arc::default();
+        let (slow, quick) = (Peer::new(&peers), Peer::new(&peers));
+        let left = slow.hold(1_000, None);
+        let mut read = vec![quick.hold(2_000, None)];
+        for _ in 0..6 {
+            time::advance(Duration::from_millis(400)).await;
+            drop(slow.hold(1, None));
+            read.push(quick.hold(2_000, None));
+            read.remove(0);
+            peers.evict(Instant::now());
+        }
+        slow.evicted().await;
+        let other = time::timeout(Duration::from_secs(1), quick.evicted());
+        assert!(other.await.is_err(), "it reads all its answers");
+        drop(left);
+        assert_eq!(slow.work().left.bytes, 0);
     }
 
     #[test]

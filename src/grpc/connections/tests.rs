@@ -221,7 +221,7 @@ fn the_page_of_limits_has_the_bounds_of_connections_and_requests() {
             peer::UNREAD_TIME_MAX.as_secs()
         ),
         format!(
-            "| unsent answers | {} MiB on a connection, {} MiB in all, with {} KiB for each open \
+            "| unsent responses | {} MiB on a connection, {} MiB in all, with {} KiB for each open \
              call |",
             mib(peer::UNSENT_BYTES_MAX),
             mib(peer::HELD_BYTES_MAX),
