@@ -144,15 +144,19 @@ impl LotteryService for Lottery {
         let work = pin!(async {
             let store = self.desk.store();
             let id = request::campaign(&message.campaign_id)?;
+            // Read before the view: once a campaign has ended, nobody can move its end any more.
+            let now = match store.time_of(&id).await {
+                Err(StoreError::Halted(_) | StoreError::Corrupt { .. }) => None,
+                now => Some(now?),
+            };
             let view = self.desk.campaign(&id).await?;
             let definition = match message.version {
                 0 => view.campaign.clone(),
                 version => self.desk.version(&id, version).await?,
             };
-            // Read after the view: a campaign that has ended by an earlier view has ended now.
-            let now = store.now().await?;
+            // Without the time, only a campaign that was closed is known to have ended.
             let seed = view
-                .has_ended(now)
+                .has_ended(now.unwrap_or(view.campaign.start))
                 .then(|| self.desk.injector().seed(&view));
             let long_run = Arc::clone(&self.long_run);
             let version = message.version;

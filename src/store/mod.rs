@@ -147,6 +147,12 @@ pub trait Store: EnvelopeStore + SettleStore + RemovalStore + CodeStore + Propos
     /// health.
     async fn now(&self) -> Result<Moment>;
 
+    /// The clock by which a campaign's draws are made and its end comes: that of its part of the
+    /// store.
+    async fn time_of(&self, _campaign: &CampaignId) -> Result<Moment> {
+        self.now().await
+    }
+
     /// Partitions that did not do their work when [`Self::now`] asked them last. That fails only if
     /// no partition works, so that one of many does not stop the others.
     fn troubles(&self) -> Vec<Trouble> {

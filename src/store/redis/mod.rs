@@ -231,6 +231,10 @@ impl Store for RedisStore {
         }
     }
 
+    async fn time_of(&self, campaign: &CampaignId) -> Result<Moment> {
+        self.core.time(campaign).await
+    }
+
     fn troubles(&self) -> Vec<Trouble> {
         self.core.troubles()
     }
