@@ -33,7 +33,8 @@ const MINUTES_SHARED: i64 = 3;
 const LATELY: Duration = Duration::from_secs(60);
 const LATELY_MIN: Duration = Duration::from_secs(5);
 /// The most numbers that are kept of all campaigns: 16 MiB. A campaign has at most 61 readings of
-/// four numbers, and one more for each prize; those beyond the bound have no rates.
+/// four numbers, and one more for each prize. At the bound, further campaigns have no rates, and
+/// those that have some keep no more readings than they have.
 const NUMBERS_MAX: usize = 2 << 20;
 
 /// The readings of the last hour.
@@ -121,13 +122,22 @@ impl Rates {
         }
         let readings = campaigns.entry(id.clone()).or_default();
         let mut dropped = 0;
-        if readings.back().is_some_and(|last| last.at > reading.at) {
+        if let Some(last) = readings.back()
+            && last.at > reading.at
+        {
+            if last.at.since(reading.at) < LATELY {
+                // It was read before the last one, and comes later.
+                return;
+            }
             // The clock was set back.
             dropped += readings.drain(..).map(|old| old.numbers()).sum::<usize>();
         }
         if (readings.back()).is_none_or(|last| last.minute() < reading.minute()) {
             let is_old = |old: &Reading| reading.minute() - old.minute() > 60;
             while readings.front().is_some_and(is_old) {
+                dropped += readings.pop_front().map_or(0, |old| old.numbers());
+            }
+            if is_full {
                 dropped += readings.pop_front().map_or(0, |old| old.numbers());
             }
             *numbers += reading.numbers();
@@ -401,6 +411,32 @@ pools: [{id: hours, schedule: {perHour: {coupon: 10, sticker: 10}}}]
             "the first minute is over"
         );
         assert_eq!(lately(150, 340), Some((160, 80)));
+    }
+
+    #[tokio::test]
+    async fn a_reading_that_comes_after_a_later_one_is_left_out() {
+        let (rates, begun) = (Rates::default(), begun().await);
+        rates.note(&after(&begun, 0, 0));
+        rates.note(&after(&begun, 20, 80));
+        // It was read at the end of the minute before.
+        let mut late = after(&begun, 20, 79);
+        late.now = late.view.campaign.start + Duration::from_secs(20 * 60 - 1);
+        rates.note(&late);
+        assert_eq!(out(&rates, &after(&begun, 20, 80)), Some(20 + 920 / 4));
+    }
+
+    #[tokio::test]
+    async fn at_the_bound_a_campaign_keeps_no_more_readings_than_it_has() {
+        let (rates, begun) = (Rates::default(), begun().await);
+        rates.note(&begun);
+        rates.note(&after(&begun, 1, 10));
+        rates.lock().numbers = NUMBERS_MAX;
+        rates.note(&after(&begun, 2, 20));
+        let kept = rates.lock();
+        assert_eq!(kept.numbers, NUMBERS_MAX);
+        let readings = kept.campaigns.values().next().unwrap();
+        let minutes: Vec<_> = readings.iter().map(|it| it.won[0]).collect();
+        assert_eq!(minutes, [10, 20], "the youngest ones");
     }
 
     #[tokio::test]
