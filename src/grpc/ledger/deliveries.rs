@@ -148,12 +148,14 @@ impl Ledger {
         let definitions = &self.definitions;
         let campaign = definitions.version(store, reader, id, settled.win.version);
         let campaign = campaign.await?;
+        // Read before the change: an error afterwards could not say that nothing happened.
+        let mut message = win_message(reader, &settled, campaign.as_deref()).await?;
         let win = match self.won_unit(&asked, &settled).await {
             // A deliverer that was killed may ask again at any time.
             Err(CallError::Store(error))
                 if is_removal(&error) && asked.is_done(&settled.delivery) =>
             {
-                return win_message(reader, &settled, campaign.as_deref()).await;
+                return Ok(message);
             }
             win => win?,
         };
@@ -173,7 +175,8 @@ impl Ledger {
             reference: operated.delivery.reference,
             at: Some(operated.delivery.at),
         };
-        win_message(reader, &settled, campaign.as_deref()).await
+        message.delivery = Some(views::delivery(&settled));
+        Ok(message)
     }
 
     /// The win, which may be on its way to the sink.

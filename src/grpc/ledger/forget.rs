@@ -104,11 +104,20 @@ async fn erase(erasable: Erasable, asked: Asked) -> Result<Erased, CallError> {
     let work = async move {
         let mut sink = erasable.open().await.map_err(ForgetError::Sink)?;
         let user = asked.user.as_str();
-        match asked.dry_run {
-            true => look(&mut *sink, user).await,
-            false => forget(&mut *sink, user, &asked.reason).await,
+        if asked.dry_run {
+            return Ok(look(&mut *sink, user).await?);
         }
+        let erased = forget(&mut *sink, user, &asked.reason).await;
+        erased.map_err(|error| match error {
+            // Some parts may be erased already, for good.
+            ForgetError::Sink(error) if !error.is_permanent() => StoreError::Unavailable {
+                executed: Executed::Unknown,
+                detail: error.to_string(),
+            }
+            .into(),
+            error => error.into(),
+        })
     };
     let done = spawn_blocking(move || runtime.block_on(work)).await;
-    Ok(done.map_err(|_| CallError::Broken(Executed::Unknown))??)
+    done.map_err(|_| CallError::Broken(Executed::Unknown))?
 }

@@ -58,7 +58,8 @@ pub(super) fn delivery_state(settled: &SettledWin) -> proto::DeliveryState {
     }
 }
 
-fn delivery(settled: &SettledWin) -> proto::Delivery {
+/// The delivery of a win, and when it changed.
+pub(super) fn delivery(settled: &SettledWin) -> proto::Delivery {
     let delivery = &settled.delivery;
     proto::Delivery {
         state: delivery_state(settled).into(),
