@@ -8,7 +8,7 @@ read_globals = {
     -- what modules return
     "digits", "server_time", "read_clock", -- clock
     "open_to_look", "open_to_read", -- store
-    "open_to_write", "server_replid", "reply_head", "append", "numbered", "last_number", "ledger_is_gone", -- writing
+    "open_to_write", "server_replid", "reply_head", "number_of_fork", "append", "numbered", "last_number", "ledger_is_gone", -- writing
     "settled_entry", "jumps_after", "jumps_with", "oldest_after", "is_backlogged", -- backlog
     "start_of", "read_record", "after_counts", -- record
     "read_records", -- users

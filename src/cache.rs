@@ -43,6 +43,11 @@ impl<K: Eq + Hash, V: Clone, const MAX: usize> Cache<K, V, MAX> {
         self.lock().remove(key);
     }
 
+    /// Drops all values.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+
     fn lock(&self) -> MutexGuard<'_, LruCache<K, V>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -77,5 +82,8 @@ mod tests {
         assert_eq!(kept.get("one"), Some(5));
         kept.forget("one");
         assert_eq!(kept.get("one"), None);
+        kept.put("two".to_owned(), 2);
+        kept.clear();
+        assert_eq!(kept.get("two"), None);
     }
 }

@@ -111,14 +111,15 @@ pub struct SettledLedger {
 
 /// Reads what is settled of one store.
 ///
-/// Each method is one consistent read. Errors: see [`ReadError`].
+/// Each method but [`Self::entries`] is one consistent read. Errors: see [`ReadError`].
 #[async_trait]
 pub trait LedgerReader: Send + Sync {
     /// How far each partition is settled; a partition is missing if nothing of it is settled.
     async fn cursors(&self) -> Result<BTreeMap<u32, SettledTo>, ReadError>;
 
     /// Entries of a partition after the number `after`, in order, at most `limit`, and none after
-    /// [`crate::store::LEDGER_PAGE_BYTES`] of them.
+    /// [`crate::store::LEDGER_PAGE_BYTES`] of them. Those that the store has lost in a rollback are
+    /// left out. There are none only if none follow.
     async fn entries(
         &self,
         partition: u32,

@@ -19,6 +19,20 @@ pub const PAGE_BYTES_MAX: usize = 4 << 20;
 /// The order of lists.
 const NEWEST_FIRST: &str = "at DESC, partition DESC, sequence DESC";
 
+/// The numbers after `after` that are in none of these ranges, which are sorted by their first
+/// numbers: as pairs between which they are.
+pub fn outside(lost: &[(u64, u64)], after: u64) -> Vec<(u64, u64)> {
+    let (mut parts, mut after) = (Vec::new(), after);
+    for (first, last) in lost {
+        if *first > after + 1 {
+            parts.push((after, *first));
+        }
+        after = after.max(*last);
+    }
+    parts.push((after, i64::MAX.cast_unsigned()));
+    parts
+}
+
 /// The columns of an entry.
 pub const ENTRY_COLUMNS: &str = "partition, sequence, at, campaign, envelope, format, body, \
      number, fork, user_id, request_id, people";
@@ -107,14 +121,33 @@ impl Sql {
         }
     }
 
-    /// Entries of a partition after a number. Entries that follow [`LEDGER_PAGE_BYTES`] are left
-    /// out.
-    pub fn entries_after(partition: u32, after: u64, limit: usize, schema: &str) -> Self {
+    /// The ranges of entries of a partition that the store has lost, as far as they end after a
+    /// number; by their first one.
+    pub fn lost_after(partition: u32, after: u64, schema: &str) -> Self {
+        let mut sql = Self::default();
+        sql.add(&format!(
+            "SELECT first_sequence, last_sequence FROM {schema}orphans WHERE"
+        ));
+        sql.with(" partition = ", Value::Small(partition.cast_signed()));
+        sql.with(" AND last_sequence > ", Value::Number(after.cast_signed()));
+        sql.add(" ORDER BY first_sequence");
+        sql
+    }
+
+    /// Entries of a partition with numbers between two others. Entries that follow
+    /// [`LEDGER_PAGE_BYTES`] are left out.
+    pub fn entries_between(
+        partition: u32,
+        (after, before): (u64, u64),
+        limit: usize,
+        schema: &str,
+    ) -> Self {
         let mut sql = Self::default();
         sql.begin_page("sequence");
         sql.add(&format!("{schema}entries WHERE"));
         sql.with(" partition = ", Value::Small(partition.cast_signed()));
         sql.with(" AND sequence > ", Value::Number(after.cast_signed()));
+        sql.with(" AND sequence < ", Value::Number(before.cast_signed()));
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         sql.with(" ORDER BY sequence LIMIT ", Value::Number(limit));
         sql.end_page("sequence", LEDGER_PAGE_BYTES);

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, ToSql, params_from_iter, types::ToSqlOutput};
 use super::{
     EntryQuery, LedgerReader, Range, ReadError, Removed, Rows, SettledTo, SettledWin, WinQuery,
     row::{self, EntryRow, VersionColumns, decode},
-    sql::{PAGE_BYTES_MAX, Source, Sql, Value},
+    sql::{PAGE_BYTES_MAX, Source, Sql, Value, outside},
 };
 use crate::{
     ledger::{
@@ -136,6 +136,25 @@ fn rows<T>(
     Ok(found.collect::<rusqlite::Result<_>>()?)
 }
 
+/// Entries of a partition after a number, without those that the store has lost in a rollback.
+fn entries(
+    db: &Connection,
+    partition: u32,
+    after: u64,
+    limit: usize,
+) -> StoreResult<Vec<EntryRow>> {
+    let lost = Sql::lost_after(partition, after, SCHEMA);
+    let lost: Vec<(u64, u64)> = rows(db, &lost, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for between in outside(&lost, after) {
+        let sql = Sql::entries_between(partition, between, limit, SCHEMA);
+        let found = rows(db, &sql, entry)?;
+        if !found.is_empty() {
+            return Ok(found);
+        }
+    }
+    Ok(Vec::new())
+}
+
 impl ToSql for Value {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         match self {
@@ -243,12 +262,8 @@ impl LedgerReader for SqliteReader {
         after: u64,
         limit: usize,
     ) -> Result<Vec<Entry>, ReadError> {
-        let sql = Sql::entries_after(partition, after, limit, SCHEMA);
-        self.query(sql, entry)
-            .await?
-            .into_iter()
-            .map(decode)
-            .collect()
+        let found = self.read(move |db| entries(db, partition, after, limit));
+        found.await?.into_iter().map(decode).collect()
     }
 
     async fn win(
@@ -388,5 +403,59 @@ impl LedgerReader for SqliteReader {
         found
             .map(|bytes| row::definition(campaign, bytes))
             .transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_entries_leave_out_what_was_lost_and_are_empty_only_at_the_end() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(
+            "CREATE TABLE entries (partition, sequence, at, campaign, envelope, format, body,
+                 number, fork, user_id, request_id, people, PRIMARY KEY (partition, sequence));
+             CREATE TABLE orphans (partition, first_sequence, last_sequence);",
+        )
+        .unwrap();
+        // Old entries were dropped, and so were some in the middle.
+        let all = (5..=60).filter(|number| !(22..=24).contains(number));
+        let all: Vec<u64> = all.chain(1000..1010).collect();
+        for number in &all {
+            let sql = "INSERT INTO entries (partition, sequence, at, format, body)
+                       VALUES (0, ?1, 0, 2, x'00')";
+            db.execute(sql, [number]).unwrap();
+        }
+        // Ranges that overlap or touch each other, without entries, and up to the end.
+        let lost = [
+            (3, 6),
+            (8, 12),
+            (10, 14),
+            (15, 16),
+            (23, 30),
+            (40, 40),
+            (61, 999),
+            (1004, 2000),
+        ];
+        for (first, last) in lost {
+            let sql = "INSERT INTO orphans VALUES (0, ?1, ?2), (1, 1, 5000)";
+            db.execute(sql, [first, last]).unwrap();
+        }
+        let is_true = |number: &u64| {
+            !lost
+                .iter()
+                .any(|(first, last)| (first..=last).contains(&number))
+        };
+        let all: Vec<u64> = all.into_iter().filter(is_true).collect();
+        for after in 0..1015 {
+            let expected: Vec<u64> = all.iter().copied().filter(|it| *it > after).collect();
+            for limit in [1, 4, 100] {
+                let found = entries(&db, 0, after, limit).unwrap();
+                let found: Vec<u64> = found.iter().map(|row| row.id.sequence).collect();
+                assert!(expected.starts_with(&found), "{after}: {found:?}");
+                assert_eq!(found.is_empty(), expected.is_empty(), "{after}");
+            }
+        }
     }
 }

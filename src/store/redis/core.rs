@@ -226,8 +226,14 @@ impl Core {
                 parts.fork = head.replid;
                 Attempt::Done(parts)
             }
-            Some(Refused::Forked) => Attempt::Forked,
-            Some(Refused::Opens(after)) => Attempt::Opens(after),
+            Some(Refused::Forked) => {
+                self.forget_read();
+                Attempt::Forked
+            }
+            Some(Refused::Opens(after)) => {
+                self.forget_read();
+                Attempt::Opens(after)
+            }
             Some(Refused::Lost) => return Err(self.lost()),
             Some(Refused::Halted(halt)) => return Err(self.halted(number, &halt)),
             Some(Refused::Newer(format)) => return Err(newer(format)),
@@ -238,8 +244,8 @@ impl Core {
     /// Records that another server serves the partition, unless another service has done so.
     pub(super) async fn record_fork(&self, partition: &PartitionKeys) -> Result<()> {
         let keys = [partition.partition.clone(), partition.ledger.clone()].into();
-        let (step, pause) = (forks::random_step(), self.fork_pause.as_micros());
-        let args = [step.to_string(), pause.to_string()].into();
+        let (random, pause) = (forks::random_part(), self.fork_pause.as_micros());
+        let args = [random.to_string(), pause.to_string()].into();
         let fork = self
             .attempt(partition, &scripts::FORK, &keys, &args, Kept::Yes)
             .await;
@@ -257,10 +263,18 @@ impl Core {
         Ok(())
     }
 
+    /// Forgets what was read of campaigns and envelopes. Entries may be lost that made one of them,
+    /// and others may be made under the same id, a campaign with the same version.
+    fn forget_read(&self) {
+        self.layouts.clear();
+        self.envelopes.clear();
+    }
+
     /// The error of a partition whose acknowledged entries are lost; logs it the first time.
     fn halted(&self, partition: u32, halt: &Halt) -> StoreError {
         let error = forks::halted(partition, halt);
         if self.witnesses.is_news(partition, &error.to_string()) {
+            self.forget_read();
             error!(partition, "{error}");
         }
         error

@@ -24,15 +24,9 @@ use crate::{
 /// How long a fork waits before it takes writes. Every running service probes each second, so each
 /// has sent its witnesses by then.
 pub const FORK_PAUSE: Duration = Duration::from_secs(2);
-/// The range of the random step by which entry numbers jump at a fork. It is far beyond what a
-/// server that was cut off can have given out since, and small enough for four million forks of a
-/// partition.
-const STEP_MIN: u64 = 1 << 20;
-const STEP_MAX: u64 = 1 << 31;
-
-/// The step of a fork's numbers.
-pub(super) fn random_step() -> u64 {
-    rand::random_range(STEP_MIN..STEP_MAX)
+/// The random part of a fork's first number, see `number_of_fork` in `lua/modules/writing.lua`.
+pub(super) fn random_part() -> u64 {
+    rand::random_range(1..=1 << 20)
 }
 
 /// The last entry that this service has acknowledged under one fork.

@@ -1,21 +1,106 @@
 //! `tombola recover` names what a store has lost, as far as it was settled.
 
-use tombola::proto::Outcome;
+use std::time::Duration;
 
-use super::Database;
+use tokio::time::{sleep, timeout};
+use tombola::proto::{Outcome, WatchEntriesRequest, ledger_service_client::LedgerServiceClient};
+use tonic_health::pb::health_check_response::ServingStatus::Serving;
+
+use super::{Database, watch::take};
 use crate::{
-    faults::redis::witness::Witness,
-    support::redis_server::{RedisServer, until},
+    faults::redis::{PARTITIONS, request, whole, witness::Witness},
+    support::{
+        minutes,
+        redis_server::{RedisServer, until},
+    },
 };
 
 const DRAWS: usize = 10;
 
-/// Waits until these draws are settled.
+/// Waits until so many draws are settled.
 async fn settled(database: &Database, draws: usize) {
-    let sql = "SELECT count(*) FROM tombola.entries WHERE kind = 'draw'";
-    while database.number(sql).await < draws as i64 {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    settled_of_kind(database, "draw", draws).await;
+}
+
+async fn settled_of_kind(database: &Database, kind: &str, count: usize) {
+    let sql = format!("SELECT count(*) FROM tombola.entries WHERE kind = '{kind}'");
+    let is_settled = async {
+        while database.number(&sql).await < count as i64 {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let in_time = timeout(minutes(2), is_settled).await;
+    in_time.unwrap_or_else(|_| panic!("{count} entries of the kind {kind} are not settled"));
+}
+
+/// Data of before several forks are restored. The numbers of their entries are far behind, but
+/// those of the next ones are beyond all that was settled, so these are settled too.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_follows_restored_data_of_before_several_forks_is_settled() {
+    const LIVES: usize = 3;
+    let database = Database::new().await;
+    let options = format!("--postgres-url {}", database.url_text());
+    let mut redis = RedisServer::start(&[]);
+    let mut witness = Witness::start_with(&redis.url(), &options).await;
+    witness.draw("kept", DRAWS).await;
+    settled(&database, DRAWS).await;
+    redis.back_up();
+    for life in 0..LIVES {
+        redis.kill();
+        redis.restart();
+        let name = format!("lost-{life}");
+        let first = format!("{name}-0");
+        // A connection that broke leaves the outcome of its draw open: it is made again.
+        let lottery = &mut witness.lottery;
+        while lottery
+            .draw(request("wheel", &first, &first))
+            .await
+            .is_err()
+        {}
+        witness.draw(&name, DRAWS).await;
+        settled(&database, (2 + life) * DRAWS).await;
+        settled_of_kind(&database, "forked", (1 + life) * PARTITIONS as usize).await;
     }
+    redis.restart_from_backup();
+    // The settler witnesses what it has settled: of each partition at least the forks.
+    until("all partitions are halted", || {
+        let shown = witness.recover("--json").well();
+        let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        shown["halted"].as_array().unwrap().len() == PARTITIONS as usize
+    });
+    let recover = "--withdraw-due --yes --operator ops --reason backup";
+    witness.recover(recover).well();
+    whole(&witness.server, Serving).await;
+    witness.draw("after", DRAWS).await;
+    settled(&database, (2 + LIVES) * DRAWS).await;
+
+    witness.assert_numbers_differ();
+    let open = "SELECT count(*) FROM tombola.quarantine WHERE ended_at IS NULL";
+    assert_eq!(database.number(open).await, 0);
+    let true_ones = "SELECT count(*) FROM tombola.entries AS entries WHERE kind = 'draw'
+        AND NOT EXISTS (SELECT 1 FROM tombola.orphans AS orphans
+            WHERE orphans.partition = entries.partition
+                AND entries.sequence BETWEEN first_sequence AND last_sequence)";
+    assert_eq!(database.number(true_ones).await, 2 * DRAWS as i64);
+    let withdrawn = "SELECT count(*) FROM tombola.entries WHERE kind = 'taken_back'";
+    assert!(
+        database.number(withdrawn).await > 0,
+        "what recover wrote is settled"
+    );
+
+    // Who follows the settled ledger sees no lost draw.
+    let request = WatchEntriesRequest {
+        campaign_id: "wheel".into(),
+        kinds: vec!["draw".into()],
+        ..WatchEntriesRequest::default()
+    };
+    let mut ledger = LedgerServiceClient::new(witness.server.connect().await);
+    let mut stream = ledger.watch_entries(request).await.unwrap().into_inner();
+    let seen = take(&mut stream, 2 * DRAWS).await.into_iter();
+    let seen = seen.map(|response| response.entry.unwrap().draw.unwrap().request_id);
+    let named = |name: &'static str| (0..DRAWS).map(move |number| format!("{name}-{number}"));
+    let expected: Vec<_> = named("kept").chain(named("after")).collect();
+    assert_eq!(seen.collect::<Vec<_>>(), expected);
 }
 
 /// Redis and PostgreSQL may be away for the same reason.

@@ -17,7 +17,7 @@ pub(in crate::ledger) use rows::removed;
 use super::{
     EntryQuery, LedgerReader, ReadError, Removed, Rows, SettledTo, SettledWin, WinQuery,
     row::{self, decode},
-    sql::{Source, Sql, Value},
+    sql::{Source, Sql, Value, outside},
 };
 use crate::{
     ledger::{
@@ -144,9 +144,17 @@ impl LedgerReader for PostgresReader {
         after: u64,
         limit: usize,
     ) -> Result<Vec<Entry>, ReadError> {
-        let sql = Sql::entries_after(partition, after, limit, SCHEMA);
-        let found = self.query(&sql).await?;
-        found.iter().map(rows::entry).map(decode).collect()
+        let lost = Sql::lost_after(partition, after, SCHEMA);
+        let lost = self.query(&lost).await?;
+        let lost: Vec<_> = lost.iter().map(rows::lost).collect();
+        for between in outside(&lost, after) {
+            let sql = Sql::entries_between(partition, between, limit, SCHEMA);
+            let found = self.query(&sql).await?;
+            if !found.is_empty() {
+                return found.iter().map(rows::entry).map(decode).collect();
+            }
+        }
+        Ok(Vec::new())
     }
 
     async fn win(

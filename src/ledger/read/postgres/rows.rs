@@ -46,6 +46,12 @@ pub(in crate::ledger) fn entry(row: &Row) -> EntryRow {
     }
 }
 
+/// A range of lost entries.
+pub(super) fn lost(row: &Row) -> (u64, u64) {
+    let number = |index| row.get::<_, i64>(index).cast_unsigned();
+    (number(0), number(1))
+}
+
 /// A win, from [`crate::ledger::read::sql::WIN_COLUMNS`].
 pub(super) fn win(row: &Row) -> SettledWin {
     let (release, delivery_at): (Option<_>, Option<_>) = (row.get(11), row.get(14));

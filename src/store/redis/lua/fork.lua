@@ -1,9 +1,9 @@
--- Records a fork: another server serves the partition than before. Entry numbers jump by a random
--- step, beyond all that the server before may have given out. Writes wait until all running
--- services have had time to send their witnesses.
+-- Records a fork: another server serves the partition than before. Entry numbers jump beyond all
+-- that servers before may have given out. Writes wait until all running services have had time to
+-- send their witnesses.
 --
 -- KEYS  partition, ledger
--- ARGV  clock, store id and witnesses, step of the numbers, microseconds until the fork opens
+-- ARGV  clock, store id and witnesses, random part of the number, microseconds until the fork opens
 -- reply {head}: the fork is recorded, by this call or by another one (see store.lua)
 local refusal, now, last, known_fork, _, format = open_to_read()
 if refusal then
@@ -11,7 +11,7 @@ if refusal then
 end
 local replid = server_replid()
 if replid ~= known_fork then
-    local number = last + tonumber(ARGV[3])
+    local number = number_of_fork(last, now, tonumber(ARGV[3]))
     local mark = tonumber(string.sub(replid, 1, 6), 16)
     if mark == 0 then
         mark = 1

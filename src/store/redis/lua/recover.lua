@@ -2,8 +2,8 @@
 -- Entry numbers jump beyond all that may have been given out.
 --
 -- KEYS  partition, ledger
--- ARGV  clock, store id and `*`, the halt that the operator has seen, step of the numbers, mark of
---       the new fork, microseconds until it opens, the operator's entry as JSON
+-- ARGV  clock, store id and `*`, the halt that the operator has seen, random part of the number,
+--       mark of the new fork, microseconds until it opens, the operator's entry as JSON
 -- reply {head, number of the last entry}; {head, 'S'}: the partition is not halted any more, or for
 --       another reason
 local refusal, now, last, replid, _, format = open_to_write()
@@ -14,7 +14,7 @@ if redis.call('HGET', KEYS[1], 'halt') ~= ARGV[3] then
     return { reply_head(now, replid, 0), 'S' }
 end
 local lost_fork, acknowledged = string.match(ARGV[3], '^(%x+) (%d+) ')
-local forked = math.max(last, tonumber(acknowledged)) + tonumber(ARGV[4])
+local forked = number_of_fork(math.max(last, tonumber(acknowledged)), now, tonumber(ARGV[4]))
 local entry = string.format('{"kind":"forked","replid":"%s","base":%s,"mark":%s}', replid,
     digits(last), ARGV[5])
 local digits_now, count = digits(now), last_number(KEYS[1])

@@ -139,7 +139,7 @@ impl Recovery {
         let keys = [partition.partition.clone(), partition.ledger.clone()];
         let args: [Vec<u8>; 5] = [
             halted.halt.text.clone().into(),
-            forks::random_step().to_string().into(),
+            forks::random_part().to_string().into(),
             forks::random_mark().to_string().into(),
             core.fork_pause.as_micros().to_string().into(),
             entry,

@@ -119,4 +119,10 @@ impl Layouts {
     pub(crate) fn forget(&self, id: &CampaignId) {
         self.current.forget(id);
     }
+
+    /// Forgets all campaigns.
+    pub(crate) fn clear(&self) {
+        self.current.clear();
+        self.earlier.clear();
+    }
 }

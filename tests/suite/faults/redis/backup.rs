@@ -3,10 +3,14 @@
 use tonic_health::pb::health_check_response::ServingStatus::Serving;
 
 use super::{
-    whole,
+    draws, whole,
     witness::{Loss, Witness},
 };
-use crate::support::redis_server::{RedisServer, until};
+use crate::{
+    faults::load::{apply_all, now_and_about_noon},
+    process::Start,
+    support::redis_server::{RedisServer, until},
+};
 
 /// Draws before the backup, and as many after it, which the restored data do not have.
 const DRAWS: usize = 20;
@@ -61,6 +65,45 @@ async fn after_older_append_only_files_were_restored_what_was_due_is_withdrawn()
     assert!(withdrawn.contains("wheel"), "{withdrawn}");
     goes_on(&mut witness, &loss).await;
     assert_eq!(witness.doubled(), [""; 0], "P1");
+}
+
+/// A campaign of one prize, which everybody wins.
+fn campaign_of(prize: &str) -> String {
+    now_and_about_noon(&format!(
+        "
+id: later
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2027-01-01T00:00:00+08:00
+prizes: [{{id: {prize}, stock: 1000}}]
+pools: [{{id: deck, deck: {{size: 10, cards: {{{prize}: 10}}, onExhausted: RESHUFFLE}}}}]
+"
+    ))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_service_draws_by_the_lost_definition_of_a_campaign_that_was_created_again() {
+    let mut redis = RedisServer::start(&[]);
+    let witness = Witness::start(&redis.url()).await;
+    let other = Start::on_redis(witness.data.path(), &redis.url()).serve();
+    redis.back_up();
+    apply_all(&witness.server, &campaign_of("mug")).await;
+    let mut lottery = other.lottery().await;
+    let drawn = draws(&mut lottery, "later", "u-1", "lost").await;
+    assert_eq!(drawn.results[0].prize_id, "mug");
+    let partition = drawn.results[0].ledger_id.unwrap().partition;
+    redis.restart_from_backup();
+    for server in [&witness.server, &other] {
+        server.says(&format!(
+            "partition {partition} is halted, since Redis was rolled back"
+        ));
+    }
+    witness.recover("--accept --yes").well();
+    whole(&witness.server, Serving).await;
+    whole(&other, Serving).await;
+    apply_all(&witness.server, &campaign_of("pin")).await;
+    let drawn = draws(&mut lottery, "later", "u-1", "after").await;
+    assert_eq!(drawn.results[0].prize_id, "pin");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,8 @@
 -- reply begins.
 --
 -- Reads  clock, store
--- Gives  open_to_write, server_replid, reply_head, append, numbered, last_number, ledger_is_gone
+-- Gives  open_to_write, server_replid, reply_head, number_of_fork, append, numbered, last_number,
+--        ledger_is_gone
 
 -- The replication id of this server. ROLE, which is shorter, is not allowed in scripts.
 local function server_replid()
@@ -46,6 +47,14 @@ local function reply_head(now, replid, written)
     return digits(now) .. ' ' .. replid .. ' ' .. digits(written)
 end
 
+-- The number of the first entry of a fork. It is far beyond `last`, and follows the store's clock:
+-- so it is beyond all that other servers have given out before, also if the data have lost them, as
+-- far as the clocks of the servers agree.
+-- `random` is from 1 to 2^20, for two servers that fork at the same time.
+local function number_of_fork(last, now, random)
+    return math.max(last + 2 ^ 20, math.floor(now / 1000000) * 2 ^ 20) + random
+end
+
 -- Appends an item to the ledger, KEYS[2]; its id is the number of its last entry. `last` is the
 -- number of the last entry before this script. The first item that a script appends is its first
 -- write: false means that the ledger was deleted, and nothing is written.
@@ -83,4 +92,5 @@ local function ledger_is_gone()
         .. ' is gone: the ledger was deleted, restore it')
 end
 
-return open_to_write, server_replid, reply_head, append, numbered, last_number, ledger_is_gone
+return open_to_write, server_replid, reply_head, number_of_fork, append, numbered, last_number,
+    ledger_is_gone
