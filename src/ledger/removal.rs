@@ -15,7 +15,7 @@ use super::{
     removed,
     said::Said,
     settle::SettleError,
-    sink::{Cursor, Sink},
+    sink::{Cursor, Sink, SinkError},
 };
 use crate::{
     metrics::STORE,
@@ -51,9 +51,16 @@ impl Removals {
         }
     }
 
-    /// Does a little of what is to be done; true if there is more. What fails is tried again later,
-    /// or done by another service.
-    pub async fn work(&mut self, store: &dyn Store, sink: &mut dyn Sink) -> bool {
+    /// Does a little of what is to be done; true if there is more. What is refused is tried again
+    /// later, or done by another service.
+    ///
+    /// # Errors
+    /// The connection to the sink is of no use any more.
+    pub async fn work(
+        &mut self,
+        store: &dyn Store,
+        sink: &mut dyn Sink,
+    ) -> Result<bool, SinkError> {
         if let Some(id) = self.leaving.pop_front() {
             match remove_some(store, &id).await {
                 Ok(true) => self.leaving.push_front(id),
@@ -63,14 +70,17 @@ impl Removals {
         } else if self.looked.is_none_or(|at| at.elapsed() >= INTERVAL) {
             self.looked = Some(Instant::now());
             for partition in 0..store.info().partitions {
-                if let Err(error) = self.look(store, sink, partition).await
-                    && self.said.is_due()
-                {
-                    warn!(partition, %error, "closed campaigns stay in the store for now");
+                match self.look(store, sink, partition).await {
+                    Ok(()) => {}
+                    Err(SettleError::Sink(error)) if error.is_of_connection() => return Err(error),
+                    Err(error) if self.said.is_due() => {
+                        warn!(partition, %error, "closed campaigns stay in the store for now");
+                    }
+                    Err(_) => {}
                 }
             }
         }
-        !self.leaving.is_empty()
+        Ok(!self.leaving.is_empty())
     }
 
     /// Writes the tombstones of a partition's campaigns that may leave.
@@ -100,6 +110,9 @@ impl Removals {
                 match begin(store, sink, cursor.as_ref(), &closed.id).await {
                     Ok(true) => self.leaving.push_back(closed.id),
                     Ok(false) => {}
+                    Err(SettleError::Sink(error)) if error.is_of_connection() => {
+                        return Err(error.into());
+                    }
                     Err(error) => self.note(&closed.id, &error),
                 }
             }

@@ -107,13 +107,20 @@ impl Carrier {
     /// # Errors
     /// The sink is away.
     pub async fn resume(&mut self, sink: &mut dyn Sink) -> Result<(), SinkError> {
-        self.pseudonyms.clear();
+        self.forget();
         self.cursors = sink.cursors().await?;
         sink.confirm().await?;
         for cursor in self.cursors.clone().values() {
             self.trim(cursor).await;
         }
         Ok(())
+    }
+
+    /// Forgets what was read of campaigns: the store may have another version under the same
+    /// number, or a campaign under the same id.
+    fn forget(&mut self) {
+        self.definitions.clear();
+        self.pseudonyms.clear();
     }
 
     /// Lets the store give up what is settled. What it keeps because of an error is given up after
@@ -150,7 +157,13 @@ impl Carrier {
             .store
             .unsettled(partition, up_to, sink.batch_entries())
             .await?;
-        let orphans = match compare(before.as_ref(), &read) {
+        let mut compared = compare(before.as_ref(), &read);
+        if let Ok(Some((first, settled))) = compared
+            && !sink.has_entry(partition, first - 1).await?
+        {
+            compared = Err(unsettled_base(partition, first - 1, settled));
+        }
+        let orphans = match compared {
             Ok(orphans) => orphans,
             // The store may have given up entries that another settler has settled meanwhile.
             Err(contradiction) => {
@@ -158,6 +171,7 @@ impl Carrier {
                 return if self.cursors.get(&partition) == before.as_ref() {
                     Err(contradiction.into())
                 } else {
+                    self.forget();
                     Ok(Settled::Elsewhere)
                 };
             }
@@ -167,12 +181,11 @@ impl Carrier {
         };
         let has_more = read.has_more;
         if orphans.is_some() {
-            // The store has another version under the same number, or a campaign under the same id.
-            self.definitions.clear();
-            self.pseudonyms.clear();
+            self.forget();
         }
         let batch = Arc::new(self.batch(sink, partition, read, orphans).await?);
         let Some(after) = sink.write(before.as_ref(), &batch).await? else {
+            self.forget();
             self.cursors = sink.cursors().await?;
             return Ok(Settled::Elsewhere);
         };
@@ -410,7 +423,15 @@ fn compare_settled(cursor: &Cursor, read: &Unsettled) -> Result<Option<(u64, u64
     let Some(entry) = &read.settled else {
         let base = match read.entries.first().map(|entry| &entry.body) {
             Some(Body::Forked { base, .. }) if *base < settled => *base,
-            _ => {
+            Some(_) => {
+                let detail = format!(
+                    "{name} is the last one that is settled, and the store has given it up: what \
+                     follows it was settled into another place, or is missing here since the sink \
+                     was restored"
+                );
+                return Err(contradiction(Alarm::Gap, detail));
+            }
+            None => {
                 let detail = format!(
                     "{name} is settled and not in the store any more: the store was rolled back, \
                      restore the data that has it"
@@ -428,6 +449,20 @@ fn compare_settled(cursor: &Cursor, read: &Unsettled) -> Result<Option<(u64, u64
         return Err(contradiction(Alarm::Changed, detail));
     }
     Ok(None)
+}
+
+/// The store goes on after an entry that is not settled: what it wrote before that is skipped by
+/// the cursor, which is beyond.
+fn unsettled_base(partition: u32, base: u64, settled: u64) -> Contradiction {
+    Contradiction {
+        alarm: Alarm::RolledBack,
+        partition,
+        sequence: settled,
+        detail: format!(
+            "the store was rolled back and goes on after entry {base} of partition {partition}, \
+             which is not settled, though entry {settled} is: restore the data that has both"
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -522,6 +557,18 @@ mod tests {
         assert_eq!(lost(&[plain(5)]), None);
         assert_eq!(lost(&[forked(900, 4)]), None);
         assert_eq!(lost(&[forked(900, 1), plain(901)]), Some(Some((2, 4))));
+        let alarm = |entries: &[Entry]| {
+            let read = Unsettled {
+                fork: String::new(),
+                settled: None,
+                entries: entries.to_vec(),
+                has_more: false,
+            };
+            compare(Some(&cursor(4)), &read).unwrap_err().alarm
+        };
+        assert_eq!(alarm(&[]), Alarm::RolledBack);
+        // The sink was restored, and the store has given up what the sink had.
+        assert_eq!(alarm(&[plain(9)]), Alarm::Gap);
     }
 
     #[test]

@@ -121,7 +121,7 @@ impl Settler {
             // A sink that can be opened may still refuse what is written, as on a full disk.
             self.note_reached();
             if let Some(removals) = &mut self.removals {
-                is_busy |= removals.work(&*store, &mut *sink).await;
+                is_busy |= removals.work(&*store, &mut *sink).await?;
             }
             if !is_busy {
                 tokio::select! {

@@ -112,6 +112,15 @@ impl SinkError {
         }
     }
 
+    /// Whether the connection is of no use any more, so that all further calls would fail.
+    pub fn is_of_connection(&self) -> bool {
+        match self {
+            Self::Postgres(error) => error.is_closed(),
+            Self::TimedOut(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether someone must change something before it can work.
     pub fn is_permanent(&self) -> bool {
         match self {

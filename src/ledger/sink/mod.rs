@@ -76,6 +76,16 @@ pub trait Sink: Send {
     /// The sink is away.
     async fn salt(&mut self, partition: u32, campaign: &str) -> Result<Option<Salt>, SinkError>;
 
+    /// Whether it has an entry, lost or not: data that were lost may come back. True if it has no
+    /// earlier ones either, as for number 0. A sink that cannot be queried, or that is restored
+    /// together with its store, takes it as there.
+    ///
+    /// # Errors
+    /// The sink is away.
+    async fn has_entry(&mut self, _partition: u32, _sequence: u64) -> Result<bool, SinkError> {
+        Ok(true)
+    }
+
     /// The number of a closed campaign's last entry, if there is one with a number that the store
     /// has not lost. Of a sink that cannot be queried none is known: campaigns stay in the store.
     ///

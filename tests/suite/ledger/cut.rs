@@ -100,6 +100,10 @@ impl Sink for Cut {
         self.sink.salt(partition, campaign).await
     }
 
+    async fn has_entry(&mut self, partition: u32, sequence: u64) -> Result<bool, SinkError> {
+        self.sink.has_entry(partition, sequence).await
+    }
+
     async fn quarantine(&mut self, contradiction: &Contradiction) -> Result<(), SinkError> {
         self.sink.quarantine(contradiction).await
     }

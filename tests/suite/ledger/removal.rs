@@ -136,7 +136,7 @@ fn deliver(win: &WonUnit) -> WinCommand {
 async fn remove(store: &dyn Store, place: &Place, of: &Arc<dyn Store>) {
     let mut sink = place.open(of).await;
     let mut removals = Removals::after(KEEP);
-    while removals.work(store, &mut *sink).await {}
+    while removals.work(store, &mut *sink).await.unwrap() {}
 }
 
 async fn is_in_store(world: &World) -> bool {

@@ -219,6 +219,17 @@ impl Sink for PostgresSink {
         Ok(row.and_then(|row| row.get::<_, &[u8]>(0).try_into().ok().map(Salt)))
     }
 
+    async fn has_entry(&mut self, partition: u32, sequence: u64) -> Result<bool, SinkError> {
+        // If all that was settled up to it was dropped with old months, nobody knows.
+        let sql = "SELECT EXISTS (SELECT 1 FROM tombola.entries
+                                  WHERE partition = $1 AND sequence = $2)
+                   OR NOT EXISTS (SELECT 1 FROM tombola.entries
+                                  WHERE partition = $1 AND sequence <= $2)";
+        let values: [&(dyn ToSql + Sync); 2] = [&partition.cast_signed(), &sequence.cast_signed()];
+        let work = async { Ok(self.client.query_one(sql, &values).await?) };
+        Ok(bounded(ANSWER_MAX, work).await?.get(0))
+    }
+
     async fn last_number(&mut self, campaign: &str) -> Result<Option<u64>, SinkError> {
         bounded(ANSWER_MAX, removed::last_number(&self.client, campaign)).await
     }
