@@ -106,6 +106,34 @@ async fn a_thousand_users_are_granted_blocked_and_freed_at_once() {
     world.audit().await;
 }
 
+/// As if a service with another release of the time-zone data had put the latest draw on the next
+/// day: the quota of that day is not given anew when it comes.
+#[tokio::test]
+async fn the_day_of_a_record_does_not_go_back() {
+    const NEXT_DAY: &str = "
+        local key = redis.call('KEYS', '*:users:*')[1]
+        local field = redis.call('HKEYS', key)[1]
+        local record = redis.call('HGET', key, field)
+        local head = struct.unpack('>I3', record) + 16
+        local moved = string.sub(struct.pack('>I4', head), 2) .. string.sub(record, 4)
+        return redis.call('HSET', key, field, moved)";
+    let server = Arc::new(RedisServer::start(&[]));
+    let world = world(&server).await;
+    let limited = "limits: {drawsPerDay: 3}\nconsolation: {id: points}\nprizes: [{id: coupon, \
+        stock: 50}]\npools: [{id: deck, deck: {size: 50, cards: {coupon: 50}}}]";
+    world.begin(limited).await;
+    world.draw(draw("u").times(2)).await;
+    let before = world.record("u").await.day.unwrap();
+    assert_eq!(server.command(&["EVAL", NEXT_DAY, "0"]), "0");
+    let moved = world.record("u").await.day.unwrap();
+    assert!(moved > before);
+    world.draw(draw("u")).await;
+    let record = world.record("u").await;
+    assert_eq!((record.day, record.free_today), (Some(moved), 3));
+    world.pass(hours(24)).await;
+    world.refused(draw("u")).await;
+}
+
 /// Two campaigns share a batch: an error in one does not affect the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_campaign_that_was_spoilt_fails_alone() {

@@ -195,13 +195,18 @@ local function decide(c, sequence, records)
                 move_older(c, number, before_request, before, has == OLDER, moved, older)
                 has = OLDER
             end
+            -- The day of a record does not go back, as with another release of the zones' rules.
+            local own_day, at, known_starts = today, moment, starts
+            if day > today then
+                own_day, at, known_starts = day, struct.pack('>I5', c.now - start_of(day)), {}
+            end
             local start, counts =
-                start_of_record(starts, counts_of, today, has, free, paid, drawn, bonus_used, won,
-                    left, bonus, more)
+                start_of_record(known_starts, counts_of, own_day, has, free, paid, drawn,
+                    bonus_used, won, left, bonus, more)
             if sequence > head_until then
                 head, head_until = pack_sequence_head(sequence), sequence - sequence % 256 + 255
             end
-            local new = start .. moment .. request .. head .. char(sequence % 256) .. kind.asked_now
+            local new = start .. at .. request .. head .. char(sequence % 256) .. kind.asked_now
                 .. results
             replies[number], records[field], drawn_now[field] = new, new, new
             entries[done * 2 - 1], entries[done * 2] = counts, results
