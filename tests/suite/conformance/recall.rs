@@ -161,15 +161,7 @@ async fn a_recalled_window_is_not_filled_again_until_a_new_plan_says_so(world: &
 
 async fn a_plan_from_before_a_recall_does_not_fill_its_window_again(world: &mut World) {
     five_to_one(world, 10).await;
-    // The injector that should follow the plan has not done so yet.
-    let command = ApplyCommand {
-        campaign: campaign(&two_prizes(12)),
-        base_version: 1,
-        nonce: Nonce([0; 32]),
-        commitment: String::new(),
-        author: author("a-new-plan"),
-    };
-    world.store().apply(command).await.unwrap();
+    plan_twelve(world).await;
     world
         .operate(recall(Some(one_o_clock()), None, false))
         .await;
@@ -190,9 +182,9 @@ async fn a_prize_that_a_plan_brings_to_an_hour_can_be_recalled_before(world: &mu
     recall_mugs_before_a_plan_is_followed(world).await;
 }
 
-/// A new plan has twelve of each in the second hour. The injector that should follow it has not
-/// done so yet when the mugs are recalled.
-async fn recall_mugs_before_a_plan_is_followed(world: &World) {
+/// A new plan has twelve of each in an hour. The injector that should follow it has not done so
+/// yet.
+async fn plan_twelve(world: &World) {
     let command = ApplyCommand {
         campaign: campaign(&two_prizes(12)),
         base_version: 1,
@@ -201,6 +193,10 @@ async fn recall_mugs_before_a_plan_is_followed(world: &World) {
         author: author("a-new-plan"),
     };
     world.store().apply(command).await.unwrap();
+}
+
+async fn recall_mugs_before_a_plan_is_followed(world: &World) {
+    plan_twelve(world).await;
     let mug = world.prize_no("mug").await;
     world
         .operate(recall(Some(one_o_clock()), Some(mug), true))
