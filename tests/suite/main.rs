@@ -16,6 +16,7 @@
 //! | `docs` | the documents: their code, links and lists |
 //! | `redis` | connections to Redis, checks at the start, and the errors of its faults |
 //! | `ledger` | settling entries into a real PostgreSQL |
+//! | `seeds` | when the seed of a campaign is revealed |
 //! | `formats` | data of earlier versions |
 //! | `tls` | TLS for callers: handshakes, new files, floods of connections |
 //! | `traces` | spans at a real receiver, and calls that go on without one |
@@ -42,6 +43,7 @@ mod formats;
 mod ledger;
 mod process;
 mod redis;
+mod seeds;
 mod simulation;
 mod support;
 mod tls;

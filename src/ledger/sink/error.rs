@@ -8,6 +8,7 @@ use std::{
 };
 
 use thiserror::Error;
+use tokio_postgres::error::Severity;
 
 use crate::{password::PasswordError, store::StoreError, tls::TlsError};
 
@@ -115,7 +116,7 @@ impl SinkError {
     /// Whether the connection is of no use any more, so that all further calls would fail.
     pub fn is_of_connection(&self) -> bool {
         match self {
-            Self::Postgres(error) => error.is_closed(),
+            Self::Postgres(error) => error.is_closed() || is_fatal(error),
             Self::TimedOut(_) => true,
             _ => false,
         }
@@ -140,6 +141,14 @@ impl SinkError {
             | Self::Migration(_) => true,
         }
     }
+}
+
+/// Whether PostgreSQL has ended the session, as when it is shut down.
+fn is_fatal(error: &tokio_postgres::Error) -> bool {
+    let severity = error
+        .as_db_error()
+        .and_then(|error| error.parsed_severity());
+    matches!(severity, Some(Severity::Fatal | Severity::Panic))
 }
 
 /// What the driver says, with its cause.

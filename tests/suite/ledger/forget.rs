@@ -1,6 +1,12 @@
 //! `tombola user forget` erases what names a user, and nothing else.
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use async_trait::async_trait;
 use rusqlite::Connection;
@@ -19,8 +25,12 @@ use tonic_types::StatusExt as _;
 use super::{
     Database,
     audit::{holds, work},
+    cut::{When, port_while},
 };
-use crate::process::{Ended, Server, Start, tombola};
+use crate::{
+    process::{Ended, Server, Start, tombola},
+    support::postgres::Postgres,
+};
 
 /// Where the ledger of a service is settled.
 enum Sink {
@@ -351,6 +361,36 @@ async fn a_service_erases_a_user_from_postgres_if_it_has_a_role_for_it() {
         .with(&format!("--postgres-url {url} --postgres-eraser-url {url}"))
         .serve();
     erases_by_call(server, Sink::Postgres(database)).await;
+}
+
+/// PostgreSQL commits the erasure, and its answer is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_does_not_say_that_nothing_was_erased_if_an_answer_is_lost() {
+    let (database, data) = (Database::new().await, tempfile::tempdir().unwrap());
+    let (url, is_cut) = (database.url_text(), Arc::new(AtomicBool::new(true)));
+    let postgres = database.server.port();
+    let (port, _) = port_while(is_cut.clone(), "COMMIT", When::After, postgres).await;
+    let eraser = Postgres::url_at(port, "postgres", &database.name);
+    let options = format!("--postgres-url {url} --postgres-eraser-url {eraser}");
+    let server = Start::on(data.path()).with(&options).serve();
+    work(&server).await;
+    // The audit waits until all is settled.
+    holds(&server.run(&["audit", "--postgres-url", &url]).well());
+    let sink = Sink::Postgres(database);
+    let is_named = async || {
+        let texts = sink.texts(TEXTS).await;
+        texts.iter().any(|text| text.contains("user-1"))
+    };
+    assert!(is_named().await);
+
+    let lost = forget_by_call(&server, "user-1", false).await.unwrap_err();
+    let info = lost.get_details_error_info().unwrap();
+    let said = (info.reason.as_str(), info.metadata["executed"].as_str());
+    assert_eq!(said, ("STORE_UNAVAILABLE", "unknown"), "{lost:?}");
+    assert!(!is_named().await);
+    is_cut.store(false, Ordering::SeqCst);
+    let again = forget_by_call(&server, "user-1", false).await.unwrap();
+    assert_eq!(again, ForgetUserResponse::default());
 }
 
 #[test]

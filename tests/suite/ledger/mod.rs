@@ -15,6 +15,7 @@ mod outages;
 mod place;
 mod read;
 mod removal;
+mod restored;
 mod roles;
 mod schema;
 mod settled;

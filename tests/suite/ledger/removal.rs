@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use tombola::{
     ledger::{
+        PostgresSink, PostgresUrl, SinkError,
         audit::{Audit, Check, run::run as audit, source::PostgresSource},
         read::{LedgerReader, Removed, postgres::PostgresReader, sqlite::SqliteReader},
         removal::Removals,
@@ -20,6 +21,7 @@ use tombola::{
 };
 
 use super::{
+    cut::{When, port_until},
     place::Place,
     settle_all,
     settled::{YAML, draws},
@@ -30,6 +32,7 @@ use crate::support::{
     hours,
     in_memory::InMemory,
     on_redis::OnRedis,
+    postgres::Postgres,
     user,
     words::{SPRING, campaign_id, new_request},
 };
@@ -335,4 +338,45 @@ async fn a_campaign_stays_in_a_store_whose_sink_cannot_be_read() {
     drop(sink);
     remove(&**store, &place, store).await;
     assert!(is_in_store(&world).await);
+}
+
+/// All further calls over it would fail: the settler takes a new connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn removals_end_with_their_connection_and_go_on_over_a_new_one() {
+    let world = World::new(InMemory::new()).await;
+    let place = Place::postgres().await;
+    closed(&world).await;
+    let store = world.store();
+    let (mut carrier, mut sink) = place.settler(store).await;
+    settle_all(&mut carrier, &mut *sink).await;
+    world.pass(KEEP + DAY).await;
+    let database = place.database();
+    // Once as the partition is looked at, once as the campaign is.
+    for text in ["FROM tombola.cursors", "SELECT number FROM tombola.entries"] {
+        let (port, _) = port_until(text, When::Before, database.server.port()).await;
+        let url = Postgres::url_at(port, "postgres", &database.name);
+        let url = PostgresUrl::parse(&url).unwrap();
+        let sink = PostgresSink::open(&url, &store.info().store_id).await;
+        let mut removals = Removals::after(KEEP);
+        let worked = removals.work(&**store, &mut sink.unwrap()).await;
+        let error = worked.expect_err(text);
+        assert!(error.is_of_connection(), "{text}: {error}");
+        assert!(is_in_store(&world).await);
+    }
+    let client = database.server.connect(&database.name).await;
+    let end = "SELECT pg_terminate_backend(pg_backend_pid())";
+    let ended = client.batch_execute(end).await.unwrap_err();
+    assert!(!ended.is_closed());
+    assert!(SinkError::from(ended).is_of_connection());
+    // A refusal leaves the connection as it is.
+    let rename = async |from: &str, to: &str| {
+        let sql = format!("ALTER TABLE tombola.{from} RENAME TO {to}");
+        database.server.query(&database.name, &sql).await;
+    };
+    rename("removed_campaigns", "away").await;
+    remove(&**store, &place, store).await;
+    assert!(is_in_store(&world).await);
+    rename("away", "removed_campaigns").await;
+    remove(&**store, &place, store).await;
+    assert!(!is_in_store(&world).await);
 }

@@ -35,6 +35,8 @@ pub trait Meddler: Send + Sync {
     async fn before_deal(&self) {}
     /// The injector is about to take units back.
     async fn before_sweep(&self) {}
+    /// A campaign was read, and its reader does not have it yet.
+    async fn after_campaign(&self) {}
     /// The settler has read what is not settled, and does not know it yet.
     async fn after_unsettled(&self) {}
     /// The settler lets the store give up what is settled.
@@ -105,6 +107,10 @@ impl<M: Meddler> Store for Between<M> {
         self.store.now().await
     }
 
+    async fn time_of(&self, campaign: &CampaignId) -> Result<Moment> {
+        self.store.time_of(campaign).await
+    }
+
     async fn draw(&self, command: Arc<DrawCommand>) -> Result<Drawn> {
         self.meddler.before_draw().await;
         self.store.draw(command).await
@@ -153,7 +159,9 @@ impl<M: Meddler> Store for Between<M> {
     }
 
     async fn campaign(&self, id: &CampaignId) -> Result<CampaignView> {
-        self.store.campaign(id).await
+        let view = self.store.campaign(id).await;
+        self.meddler.after_campaign().await;
+        view
     }
 
     async fn version(&self, id: &CampaignId, version: u32) -> Result<Arc<Campaign>> {
