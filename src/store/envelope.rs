@@ -54,7 +54,7 @@ pub fn low_packets(grabbed: u32) -> u32 {
 }
 
 /// The most rows that a step removes.
-pub const REMOVED_ROWS_MAX: u32 = 500;
+pub const REMOVED_ROWS_MAX: u32 = 100;
 
 /// Creates an envelope.
 #[derive(Clone, Debug)]

@@ -22,7 +22,7 @@ const WAITING_MAX: usize = 8192;
 const BATCH_UNITS_MAX: usize = 500;
 /// A batch may have as many draws however long each takes: fewer would not be worth a commit.
 const BATCH_UNITS_MIN: usize = 16;
-/// The share of a new measurement in the time of a draw.
+/// The share of a new batch in what is averaged.
 const NEW_WEIGHT: f64 = 0.25;
 
 /// What waits for the writer.
@@ -43,10 +43,10 @@ struct Waiting {
     closed: bool,
     idle: bool,
     delay: DelayControl,
-    /// How long the writer works on a draw, without the commit of its batch.
-    work: Duration,
-    /// How long a draw takes, with all that a batch takes.
-    pace: Duration,
+    /// The writer's work on the draws of a batch.
+    work: Work,
+    /// What a batch takes beside that: its commit, and other work.
+    rest: Duration,
     /// Draws that wait, and those of the last batch.
     units: usize,
     batch_units: usize,
@@ -63,10 +63,10 @@ impl Waiting {
         let last = self.taken_at.replace(now);
         let last = last.map_or(Duration::ZERO, |at| now - at);
         if self.batch_units > 0 && !last.is_zero() {
-            self.pace = averaged(self.pace, last, self.batch_units);
+            let rest = last.saturating_sub(times(self.work.of_draw(), self.batch_units));
+            self.rest = averaged(self.rest, rest);
         }
-        let units_max = self.delay.units_max(self.work);
-        let units_max = units_max.clamp(BATCH_UNITS_MIN, BATCH_UNITS_MAX);
+        let units_max = self.units_max();
         let (mut batch, mut dropped, mut units) = (Vec::new(), Vec::new(), 0);
         while batch.is_empty()
             && let Some(job) = self.slow.pop_front()
@@ -96,17 +96,48 @@ impl Waiting {
         (batch, dropped)
     }
 
+    /// The most draws of a batch.
+    fn units_max(&self) -> usize {
+        let units_max = self.delay.units_max(self.work.of_draw());
+        units_max.clamp(BATCH_UNITS_MIN, BATCH_UNITS_MAX)
+    }
+
     /// How long the draws that wait will take.
     fn time(&self) -> Duration {
-        self.pace
-            .saturating_mul(u32::try_from(self.units).unwrap_or(u32::MAX))
+        let batches = self.units.div_ceil(self.units_max());
+        times(self.work.of_draw(), self.units) + times(self.rest, batches)
     }
 }
 
-/// The time of one of these units, averaged with earlier ones.
-fn averaged(before: Duration, time: Duration, units: usize) -> Duration {
-    let unit = time.div_f64(units as f64);
-    before.mul_f64(1.0 - NEW_WEIGHT) + unit.mul_f64(NEW_WEIGHT)
+/// How long the writer works on draws. Small and large batches count by their draws: in a small
+/// one, a draw takes longer.
+#[derive(Default)]
+struct Work {
+    /// Of an average batch.
+    time: Duration,
+    draws: f64,
+}
+
+impl Work {
+    fn note(&mut self, draws: usize, time: Duration) {
+        self.time = averaged(self.time, time);
+        self.draws = self.draws * (1.0 - NEW_WEIGHT) + draws as f64 * NEW_WEIGHT;
+    }
+
+    fn of_draw(&self) -> Duration {
+        match self.draws > 0.0 {
+            true => self.time.div_f64(self.draws),
+            false => Duration::ZERO,
+        }
+    }
+}
+
+fn averaged(before: Duration, now: Duration) -> Duration {
+    before.mul_f64(1.0 - NEW_WEIGHT) + now.mul_f64(NEW_WEIGHT)
+}
+
+fn times(time: Duration, count: usize) -> Duration {
+    time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// A job, and since when it waits.
@@ -192,12 +223,10 @@ impl Inbox {
         self.is_congested.store(is_congested, Ordering::Relaxed);
     }
 
-    /// Notes how long the writer worked on so many draws of a batch, without its commit.
+    /// Notes how long the writer worked on a batch of so many draws and nothing else, without its
+    /// commit.
     pub(super) fn worked(&self, units: usize, time: Duration) {
-        if units > 0 {
-            let mut waiting = self.lock();
-            waiting.work = averaged(waiting.work, time, units);
-        }
+        self.lock().work.note(units, time);
     }
 
     /// Whether further draws would wait for too long.

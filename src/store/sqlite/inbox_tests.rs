@@ -55,12 +55,19 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
+fn work(of_draw: Duration) -> Work {
+    Work {
+        time: of_draw,
+        draws: 1.0,
+    }
+}
+
 /// A queue that gets `each` draws a millisecond, and whose batches take 4 ms each.
 fn run(each: usize, target: Option<Duration>) -> (Waiting, Duration, usize) {
     let (begun, refused) = (Instant::now(), Arc::default());
     let mut waiting = Waiting {
         delay: target.map(DelayControl::new).unwrap_or_default(),
-        work: Duration::from_micros(10),
+        work: work(Duration::from_micros(10)),
         ..Waiting::default()
     };
     let (mut longest, mut done) = (Duration::ZERO, 0);
@@ -113,7 +120,7 @@ fn a_batch_has_as_many_draws_as_it_has_time_for() {
     let refused = Arc::default();
     let mut waiting = Waiting {
         delay: DelayControl::new(TARGET),
-        work: Duration::from_micros(100),
+        work: work(Duration::from_micros(100)),
         ..Waiting::default()
     };
     let now = Instant::now();
@@ -122,11 +129,51 @@ fn a_batch_has_as_many_draws_as_it_has_time_for() {
         waiting.units += 1;
     }
     assert_eq!(waiting.take(now).0.len(), 100);
-    waiting.work = Duration::from_secs(1);
+    waiting.work = work(Duration::from_secs(1));
     assert_eq!(waiting.take(now).0.len(), BATCH_UNITS_MIN);
     waiting.delay = DelayControl::default();
     assert_eq!(waiting.take(now).0.len(), 300 - 100 - BATCH_UNITS_MIN);
     assert_eq!(waiting.units, 0);
+}
+
+#[test]
+fn small_batches_do_not_make_draws_seem_slow() {
+    let mut work = Work::default();
+    assert_eq!(work.of_draw(), Duration::ZERO);
+    for _ in 0..20 {
+        work.note(1, ms(10));
+        work.note(99, ms(12));
+    }
+    let of_draw = work.of_draw();
+    assert!(
+        (ms(22) / 120..ms(22) / 80).contains(&of_draw),
+        "{of_draw:?}"
+    );
+}
+
+#[test]
+fn a_queue_takes_the_time_of_its_batches() {
+    let mut waiting = Waiting {
+        delay: DelayControl::new(TARGET),
+        work: work(Duration::from_micros(100)),
+        ..Waiting::default()
+    };
+    let begun = Instant::now();
+    // Each draw alone in its batch, which takes 8 ms.
+    for at in 0..40 {
+        let now = begun + ms(8 * at);
+        waiting.hot.push_back(Queued(now, draw(&Arc::default())));
+        waiting.units += 1;
+        waiting.take(now);
+    }
+    let rest = waiting.rest;
+    assert!((ms(7)..ms(8)).contains(&rest), "{rest:?}");
+    // All of these are one batch, and with one more they are two.
+    for (units, batches) in [(100, 1), (101, 2)] {
+        waiting.units = units;
+        let work = Duration::from_micros(100) * units as u32;
+        assert_eq!(waiting.time(), work + rest * batches);
+    }
 }
 
 #[test]

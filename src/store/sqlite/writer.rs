@@ -161,31 +161,27 @@ impl Writer {
         batch: &mut [Box<dyn Job>],
     ) -> Result<(), NotCommitted> {
         let begun = Instant::now();
-        let units = batch
-            .iter()
-            .filter(|job| job.is_hot())
-            .map(|job| job.units())
-            .sum();
+        let has_draws_only = batch.iter().all(|job| job.is_hot());
+        let units = batch.iter().map(|job| job.units()).sum();
         self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let mut step = Step {
             db: &self.db,
             core: &mut self.core,
             now,
         };
-        let mut other_work = Duration::ZERO;
         for job in batch {
-            let at = (!job.is_hot()).then(Instant::now);
             if !job.run(&mut step) {
                 let detail = "the batch was rolled back".into();
                 let executed = Executed::No;
                 return Err(StoreError::Unavailable { executed, detail }.into());
             }
-            other_work += at.map_or(Duration::ZERO, |at| at.elapsed());
         }
         self.core.flush(&self.db)?;
         let worked = begun.elapsed();
         STORE.script_s.observe(worked.as_secs_f64());
-        self.inbox.worked(units, worked.saturating_sub(other_work));
+        if has_draws_only {
+            self.inbox.worked(units, worked);
+        }
         trace::event("commit");
         let mut commit = self.db.prepare_cached("COMMIT")?;
         commit.execute([]).map(drop).map_err(NotCommitted::At)

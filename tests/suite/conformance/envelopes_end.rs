@@ -235,7 +235,7 @@ async fn an_envelope_is_kept_to_the_microsecond_and_removed_in_steps(world: &mut
             world.reopen().await;
         }
     }
-    assert_eq!(steps, 5, "2,250 rows, 500 a step");
+    assert_eq!(steps, 23, "2,250 rows, 100 a step");
     assert!(world.is_no_envelope("e").await);
     assert!(world.try_create(&request).await.is_err());
     world.tick().await;

@@ -269,8 +269,8 @@ fn what_was_cancelled_after_its_time_has_expired() {
 
 #[test]
 fn an_envelope_goes_row_by_row_once_it_was_kept() {
-    let state = kept(create(&command(900, &["a", "b", "c"]), START, true).unwrap());
-    let mut state = grabbed(state, 900);
+    let state = kept(create(&command(180, &["a", "b", "c"]), START, true).unwrap());
+    let mut state = grabbed(state, 180);
     let end = state.settled_at().unwrap() + KEPT;
     assert_eq!(
         settle(&mut state, KEPT, end - Duration::from_micros(1)),
@@ -292,5 +292,5 @@ fn an_envelope_goes_row_by_row_once_it_was_kept() {
         }
         state = kept(state);
     }
-    assert_eq!(steps, [(0, 500, 0), (500, 900, 3)]);
+    assert_eq!(steps, [(0, 100, 0), (100, 180, 3)]);
 }

@@ -13,9 +13,8 @@ use crate::{
     },
 };
 
-/// The work of a refund and of a removal, in draws.
-const REFUND_DRAWS: usize = 20;
-const REMOVAL_DRAWS: usize = 100;
+/// The work of a refund, or of the removal of as many rows as a step removes, in draws.
+const SETTLED_DRAWS: usize = 20;
 
 // All of these are small and may come by the thousand, so they share batches with the draws.
 
@@ -75,7 +74,7 @@ impl Command for CancelEnvelope {
     type Reply = EnvelopeReply;
 
     fn draws(&self) -> Option<usize> {
-        Some(REFUND_DRAWS)
+        Some(SETTLED_DRAWS)
     }
 
     fn run(&self, step: &mut Step<'_>) -> Result<EnvelopeReply> {
@@ -102,10 +101,8 @@ pub(super) struct SettleCommand {
 impl Command for SettleCommand {
     type Reply = Settled;
 
-    /// A refund, or the removal of as many rows as a step removes: the store knows which only when
-    /// it does it.
     fn draws(&self) -> Option<usize> {
-        Some(REMOVAL_DRAWS)
+        Some(SETTLED_DRAWS)
     }
 
     fn run(&self, step: &mut Step<'_>) -> Result<Settled> {
