@@ -3,8 +3,9 @@
 //! Once the log has grown by a step, the checkpointer copies it into the database beside the
 //! writer's work. What the writer has added meanwhile it copies in a further pass, and so on, until
 //! little is left. The writer copies this rest between two batches, and the next batch overwrites
-//! the log from its beginning. If a pass leaves hardly less than the one before, the writer copies
-//! all that is left: it adds more than can be copied beside it.
+//! the log from its beginning. If the log has grown to several steps and a pass leaves hardly less
+//! than the one before, the writer copies all that is left, while draws wait: it adds more than can
+//! be copied beside it.
 //!
 //! What came after a read began cannot be copied until it ends, and a backup reads for minutes.
 //! Meanwhile the log grows, and each time that it has grown by a step, the checkpointer tries
@@ -42,6 +43,9 @@ use crate::ending;
 /// bytes. It grows on meanwhile, up to four times as large if each pass leaves three quarters.
 const STEP_BYTES_MIN: u64 = 8 << 20;
 const STEP_BYTES_MAX: u64 = 64 << 20;
+/// The writer does not copy a log of fewer steps if a pass leaves hardly less than the one before:
+/// a slow disk may be fast again at the next one.
+const STEPS_MIN: u64 = 4;
 
 /// The file of the log is as large as the database at most, but its bound is within these, in
 /// bytes. A larger one is cut off.
@@ -183,10 +187,13 @@ impl Wal {
         let left = bytes.saturating_sub(pass.copied * self.frame_bytes);
         let is_less = left <= self.left_bytes / 4 * 3;
         let unread = pass.found.saturating_sub(pass.copied) * self.frame_bytes;
-        if !pass.is_busy && left > LITTLE_BYTES && is_less {
+        let is_read = pass.is_busy || unread > LITTLE_BYTES;
+        let (step, _) = limits(file_bytes(&self.database));
+        let is_short = bytes < STEPS_MIN * step;
+        if !pass.is_busy && left > LITTLE_BYTES && (is_less || is_short && !is_read) {
             self.left_bytes = left;
             self.wake(db);
-        } else if pass.is_busy || unread > LITTLE_BYTES {
+        } else if is_read {
             // Someone reads an old state for long: to wait for them at every batch would stop all
             // draws.
             self.wait_for_a_step();
