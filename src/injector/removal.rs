@@ -12,10 +12,12 @@ use crate::{
 
 /// Campaigns that are read at once.
 const PAGE: usize = 32;
+/// Steps of a removal at a tick, which has other work too. The next tick goes on.
+const STEPS: usize = 100;
 
 impl Injector {
-    /// Removes what is left of the campaigns of a partition that have a tombstone; goes on after a
-    /// failure and returns the first one.
+    /// Removes what is left of the campaigns of a partition that have a tombstone, some of each;
+    /// goes on after a failure and returns the first one.
     pub(super) async fn finish_removals(&self, partition: u32) -> Result<()> {
         let mut outcome = Ok(());
         let mut after: Option<ClosedCampaign> = None;
@@ -42,8 +44,12 @@ impl Injector {
     }
 
     async fn finish_removal(&self, id: &CampaignId) -> Result<()> {
-        while self.store.remove_some(id).await? {}
-        info!(campaign = %id, "the data of campaign {id} have left the store");
+        for _ in 0..STEPS {
+            if !self.store.remove_some(id).await? {
+                info!(campaign = %id, "the data of campaign {id} have left the store");
+                break;
+            }
+        }
         Ok(())
     }
 }

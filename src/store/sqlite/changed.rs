@@ -49,7 +49,7 @@ const CHUNK_AT_TICK: usize = 500;
 /// delete them is fast.
 const TRIMMED_PER_ASKED: usize = 8;
 /// Rows of the log that a step looks through for those of a removed campaign.
-const SEARCHED_MAX: i64 = 10_000;
+const SEARCHED_MAX: i64 = 2_000;
 
 type Rows = BTreeMap<Key, Row>;
 
@@ -241,7 +241,7 @@ impl Changed {
                     request, sequence
              FROM changed_users WHERE no > max(?1, 0) ORDER BY no",
         )?;
-        let mut read = Vec::new();
+        let mut read = Rows::new();
         let mut last = self.committed.last;
         let mut rows = statement.query([self.committed.last])?;
         while let Some(row) = rows.next()? {
@@ -263,14 +263,12 @@ impl Changed {
             let Progress { begun, hand, .. } = &self.committed;
             let no = row.get(1)?;
             if no > *begun || key > *hand {
-                read.push((key, read_row));
+                read.insert(key, read_row); // of equal keys the last one counts
             }
             last = no;
         }
         // Only now: if a row could not be read, all of them are read again.
         self.committed.last = last;
-        // Of equal keys the last one counts.
-        let mut read = read.into_iter().collect();
         self.waiting.write(|waiting| waiting.append(&mut read));
         self.progress.clone_from(&self.committed);
         Ok(())
