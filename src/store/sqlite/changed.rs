@@ -12,9 +12,13 @@
 //! row, or takes it out of the row of the user. Whoever finds it before compares its number with
 //! `forgotten` in `meta`.
 //!
-//! A start reads the log into memory again, and goes on with the round: row 0 of the log says how
-//! far it was. Every reader looks into memory first, then begins to read the database: a row leaves
-//! memory only after it was committed to `users`.
+//! A start reads what is needed of the log into memory again, and goes on with the round. Row 0 of
+//! the log says how far it was: the last key that was written, as `sequence` the last row of the
+//! log when the round began, and as `day` the row up to which all are in the table, unless an
+//! earlier version wrote it.
+//!
+//! Every reader looks into memory first, then begins to read the database: a row leaves memory only
+//! after it was committed to `users`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -109,23 +113,25 @@ struct Progress {
 impl Changed {
     /// Reads the log.
     pub(super) fn load(db: &Connection, waiting: Waiting) -> rusqlite::Result<Self> {
-        let sql = "SELECT sequence, campaign, user, request FROM changed_users WHERE no = 0";
+        let sql = "SELECT sequence, campaign, user, request, day FROM changed_users WHERE no = 0";
         let round = db.query_row(sql, [], |row| {
             let (user, request) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?);
-            Ok((row.get(0)?, Key::new(row.get(1)?, user, request)))
+            let hand = Key::new(row.get(1)?, user, request);
+            Ok((row.get(0)?, hand, row.get::<_, Option<i64>>(4)?))
         });
-        let (begun, hand) = round.optional()?.unwrap_or_default();
+        let (begun, hand, done) = round.optional()?.unwrap_or_default();
         let sql = "SELECT COALESCE(MIN(no), 1 + ?1) FROM changed_users WHERE no > 0";
         let first: i64 = db.query_row(sql, [begun], |row| row.get(0))?;
+        let done = done.unwrap_or(0).max(first - 1);
         let mut changed = Self {
             waiting,
             ..Self::default()
         };
         changed.committed = Progress {
             first,
-            last: first - 1,
+            last: done,
             begun,
-            done: first - 1,
+            done,
             hand,
         };
         changed.catch_up(db)?;
@@ -246,26 +252,22 @@ impl Changed {
         let mut rows = statement.query([self.committed.last])?;
         while let Some(row) = rows.next()? {
             let (campaign, user) = (row.get(0)?, row.get_ref(2)?.as_str()?);
-            let (key, read_row) = match row.get(3)? {
-                true => {
-                    let columns = Columns::read(row, 4)?;
-                    (Key::new(campaign, user, ""), Row::Record(Box::new(columns)))
-                }
-                false => {
-                    let request = row.get_ref(12)?.as_str()?;
-                    (
-                        Key::new(campaign, user, request),
-                        Row::Remembered(row.get(13)?),
-                    )
-                }
+            let is_record = row.get(3)?;
+            let request = match is_record {
+                true => "",
+                false => row.get_ref(12)?.as_str()?,
             };
+            let key = Key::new(campaign, user, request);
+            last = row.get(1)?;
             // What waited when the round began is in the table up to its hand.
             let Progress { begun, hand, .. } = &self.committed;
-            let no = row.get(1)?;
-            if no > *begun || key > *hand {
+            if last > *begun || key > *hand {
+                let read_row = match is_record {
+                    true => Row::Record(Box::new(Columns::read(row, 4)?)),
+                    false => Row::Remembered(row.get(13)?),
+                };
                 read.insert(key, read_row); // of equal keys the last one counts
             }
-            last = no;
         }
         // Only now: if a row could not be read, all of them are read again.
         self.committed.last = last;
@@ -381,20 +383,21 @@ impl Changed {
         self.write_round(db)
     }
 
-    /// Notes how far the round is. If rows could not be written, a start reads all of the log.
+    /// Notes how far the round is. If rows could not be written, a start begins it anew.
     fn write_round(&self, db: &Connection) -> rusqlite::Result<()> {
         let hand = match self.stuck.is_empty() {
             true => &self.progress.hand,
             false => &Key::default(),
         };
         let (user, request) = hand.parts();
-        let sql = "INSERT OR REPLACE INTO changed_users (no, campaign, user, request, sequence)
-                   VALUES (0, ?1, ?2, ?3, ?4)";
+        let sql = "INSERT OR REPLACE INTO changed_users
+                   (no, campaign, user, request, sequence, day) VALUES (0, ?1, ?2, ?3, ?4, ?5)";
         db.prepare_cached(sql)?.execute(params![
             hand.campaign,
             user,
             request,
-            self.progress.begun
+            self.progress.begun,
+            self.progress.done
         ])?;
         Ok(())
     }
