@@ -109,8 +109,8 @@ impl Waiting {
     }
 }
 
-/// How long the writer works on draws. Small and large batches count by their draws: in a small
-/// one, a draw takes longer.
+/// How long the writer works on draws. Each batch counts by its number of draws: the fixed work of
+/// a small batch does not make draws seem slow.
 #[derive(Default)]
 struct Work {
     /// Of an average batch.

@@ -179,6 +179,7 @@ impl Writer {
         self.core.flush(&self.db)?;
         let worked = begun.elapsed();
         STORE.script_s.observe(worked.as_secs_f64());
+        // Other work also leaves rows that the flush writes, so its share is not known.
         if has_draws_only {
             self.inbox.worked(units, worked);
         }
