@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use clap::Args;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{net::TcpListener, task::JoinSet};
 use tracing::info;
 
 use super::{
     listen::{BindError, Listen},
-    time::parse_span,
+    time::read_span,
 };
 use crate::{
     admin,
@@ -63,26 +63,15 @@ pub(super) struct AdminPort(TcpListener);
 
 impl AdminPort {
     /// Answers there until the value is dropped.
-    pub(super) fn serve(self, readiness: Readiness, gauges: Gauges) -> Serving {
-        Serving(tokio::spawn(admin::serve(self.0, readiness, gauges)))
-    }
-}
-
-/// The task that answers on the admin port.
-pub(super) struct Serving(JoinHandle<()>);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.0.abort();
+    pub(super) fn serve(self, readiness: Readiness, gauges: Gauges) -> JoinSet<()> {
+        let mut serving = JoinSet::new();
+        serving.spawn(admin::serve(self.0, readiness, gauges));
+        serving
     }
 }
 
 fn read_delay(text: &str) -> Result<Duration, String> {
-    let span = parse_span(text).map_err(|error| format!("`{text}`: {error}"))?;
-    match Duration::try_from(span) {
-        Ok(delay) if delay <= DRAIN_DELAY_MAX => Ok(delay),
-        _ => Err(format!("`{text}` is out of range: 0s to 5m")),
-    }
+    read_span(text, Duration::ZERO..=DRAIN_DELAY_MAX, "0s to 5m")
 }
 
 #[cfg(test)]

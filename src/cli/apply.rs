@@ -250,25 +250,20 @@ async fn send(
     base_version: u32,
     dry_run: bool,
 ) -> Outcome<ApplyCampaignResponse> {
-    let Change {
-        operator,
-        reason,
-        request_id,
-    } = change.clone();
     // A dry run has a request id of its own. Under the id of the change, the server could take one
     // for a retry of the other.
     let request_id = if dry_run {
         super::client::new_request_id()
     } else {
-        request_id
+        change.request_id.clone()
     };
     let request = ApplyCampaignRequest {
         campaign: Some(campaign),
         base_version,
         dry_run,
         request_id: request_id.clone(),
-        operator,
-        reason,
+        operator: change.operator.clone(),
+        reason: change.reason.clone(),
     };
     match server.apply_campaign(request).await {
         Ok(response) => Ok(response.into_inner()),

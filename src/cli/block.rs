@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::{
     client::{ChangeArgs, Client, Outcome},
-    users::{Kind, UserArgs, in_calls},
+    users::{Kind, Sum, UserArgs, in_calls},
 };
 use crate::proto::{BlockUsersResponse, UnblockUsersResponse};
 
@@ -32,24 +32,11 @@ pub(super) struct UnblockArgs {
 }
 
 pub(super) async fn block(client: &Client, args: BlockArgs) -> Outcome {
-    let BlockArgs {
-        users,
-        undo,
-        change,
-    } = args;
-    if undo {
+    if args.undo {
+        let BlockArgs { users, change, .. } = args;
         return unblock(client, UnblockArgs { users, change }).await;
     }
-    let ids = users.all()?;
-    let mut server = client.campaigns().await?;
-    let sum = in_calls(
-        &mut server,
-        &users.campaign,
-        &ids,
-        &change.resolve(client),
-        &Kind::Block,
-    )
-    .await?;
+    let sum = send(client, &args.users, &args.change, &Kind::Block).await?;
     let response = BlockUsersResponse {
         users: sum.users,
         replayed: sum.replayed,
@@ -61,17 +48,7 @@ pub(super) async fn block(client: &Client, args: BlockArgs) -> Outcome {
 }
 
 pub(super) async fn unblock(client: &Client, args: UnblockArgs) -> Outcome {
-    let UnblockArgs { users, change } = args;
-    let ids = users.all()?;
-    let mut server = client.campaigns().await?;
-    let sum = in_calls(
-        &mut server,
-        &users.campaign,
-        &ids,
-        &change.resolve(client),
-        &Kind::Unblock,
-    )
-    .await?;
+    let sum = send(client, &args.users, &args.change, &Kind::Unblock).await?;
     let response = UnblockUsersResponse {
         users: sum.users,
         replayed: sum.replayed,
@@ -80,4 +57,12 @@ pub(super) async fn unblock(client: &Client, args: UnblockArgs) -> Outcome {
         sum.describe("unblocked that were blocked")
     });
     Ok(())
+}
+
+/// Sends the change for all users of the list, which is checked first.
+async fn send(client: &Client, users: &UserArgs, change: &ChangeArgs, kind: &Kind) -> Outcome<Sum> {
+    let ids = users.all()?;
+    let mut server = client.campaigns().await?;
+    let change = change.resolve(client);
+    in_calls(&mut server, &users.campaign, &ids, &change, kind).await
 }

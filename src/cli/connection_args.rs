@@ -6,15 +6,12 @@ use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::warn;
 
-use super::time::parse_span;
+use super::time::read_span;
 use crate::model::Problems;
 
-/// The shortest and the longest time without calls on a connection.
-const IDLE_MIN: Duration = Duration::from_secs(1);
-const IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// The shortest and the longest life of a connection, if it is bounded.
-const AGE_MIN: Duration = Duration::from_secs(1);
-const AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// The bounds of a connection's time without calls, and of its life.
+const TIME_MIN: Duration = Duration::from_secs(1);
+const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// File descriptors that connections of callers leave to the store, the ledger and the log.
 const DESCRIPTORS_KEPT: u64 = 256;
@@ -65,15 +62,15 @@ pub(super) struct ConnectionTimes {
 impl ConnectionArgs {
     /// Checks the options. The values of bad ones are not used: they are in `problems`.
     pub(super) fn times(&self, problems: &mut Problems) -> ConnectionTimes {
-        let mut read = |option, text: &str, min, max| {
-            read_span(text, min, max).unwrap_or_else(|problem| {
+        let mut read = |option, text: &str| {
+            read_span(text, TIME_MIN..=TIME_MAX, "1s to 24h").unwrap_or_else(|problem| {
                 problems.add(option, problem);
                 Duration::ZERO
             })
         };
-        let idle = read("--idle-timeout", &self.idle_timeout, IDLE_MIN, IDLE_MAX);
+        let idle = read("--idle-timeout", &self.idle_timeout);
         let age = self.max_connection_age.as_deref();
-        let age = age.map(|text| read("--max-connection-age", text, AGE_MIN, AGE_MAX));
+        let age = age.map(|text| read("--max-connection-age", text));
         ConnectionTimes { idle, age }
     }
 
@@ -114,26 +111,6 @@ fn descriptors(wanted: u64) -> u64 {
         maximum,
     };
     setrlimit(Resource::Nofile, limit).map_or(soft, |()| raised)
-}
-
-/// Reads a span of time from `min` to `max`.
-pub(super) fn read_span(text: &str, min: Duration, max: Duration) -> Result<Duration, String> {
-    let span = parse_span(text).map_err(|error| format!("`{text}`: {error}"))?;
-    match Duration::try_from(span) {
-        Ok(span) if (min..=max).contains(&span) => Ok(span),
-        _ => Err(format!(
-            "`{text}` is out of range: {} to {}",
-            short(min),
-            short(max)
-        )),
-    }
-}
-
-fn short(span: Duration) -> String {
-    match span.as_secs() {
-        seconds if seconds > 0 && seconds % 3600 == 0 => format!("{}h", seconds / 3600),
-        seconds => format!("{seconds}s"),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The option of the console.
 
 use clap::Args;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{net::TcpListener, task::JoinSet};
 use tracing::{error, info};
 
 use super::{
@@ -43,7 +43,7 @@ pub(super) fn check(
 }
 
 /// Serves the console until the value is dropped.
-pub(super) fn serve(listener: TcpListener, settings: Settings) -> Serving {
+pub(super) fn serve(listener: TcpListener, settings: Settings) -> JoinSet<()> {
     let scheme = if settings.tls.is_some() {
         "https"
     } else {
@@ -52,18 +52,11 @@ pub(super) fn serve(listener: TcpListener, settings: Settings) -> Serving {
     if let Ok(address) = listener.local_addr() {
         info!(%address, "console on {scheme}://{address}/");
     }
-    Serving(tokio::spawn(async move {
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
         if let Err(error) = console::serve(listener, settings).await {
             error!(%error, "nothing answers on the console's port");
         }
-    }))
-}
-
-/// The task that serves the console.
-pub(super) struct Serving(JoinHandle<()>);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    });
+    serving
 }

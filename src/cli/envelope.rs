@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use tonic::Request;
 
 use super::{
-    client::{Change, ChangeArgs, Client, Envelopes, Outcome, envelope_id, user_id, whole},
+    client::{ChangeArgs, Client, Envelopes, Outcome, envelope_id, user_id, whole},
     envelope_view as view,
     failure::Failure,
     input,
@@ -277,23 +277,17 @@ async fn cancel(client: &Client, args: CancelArgs) -> Outcome {
     let id = args.envelope;
     let question = format!("Cancel {id} for good? Nobody can grab from it again.");
     confirm(&question, args.yes)?;
-    let Change {
-        operator,
-        reason,
-        request_id,
-    } = args.change.resolve(client);
+    let change = args.change.resolve(client);
     let mut server = client.envelopes().await?;
     let request = CancelEnvelopeRequest {
         envelope_id: id,
-        request_id: request_id.clone(),
-        operator,
-        reason,
+        request_id: change.request_id.clone(),
+        operator: change.operator,
+        reason: change.reason,
     };
     let answer = server.cancel_envelope(request).await;
-    let response = answer
-        .map_err(|status| Failure::change(status, &request_id))?
-        .into_inner();
-    client.show("CancelEnvelopeResponse", &response, view::cancelled);
+    let answer = answer.map_err(|status| Failure::change(status, &change.request_id))?;
+    client.show("CancelEnvelopeResponse", answer.get_ref(), view::cancelled);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 
 use super::{
     change_view::headline,
-    client::{Change, ChangeArgs, Client, Outcome, campaign_id, prize_id},
+    client::{ChangeArgs, Client, Outcome, campaign_id, prize_id},
     failure::Failure,
     proposals::{self, Proposed},
     terminal::confirm,
@@ -73,15 +73,24 @@ pub(super) struct PrizeArgs {
     change: ChangeArgs,
 }
 
-/// Sends one change, and prints the campaign's state after it.
+/// Sends one change of a command's campaign, and prints the campaign's state after it. A request
+/// for a prize names it as a further field.
 macro_rules! send {
-    ($client:ident, $change:ident, $method:ident, $response:literal, $request:expr) => {{
-        let request_id = $change.request_id.clone();
-        let answer = $client.campaigns().await?.$method($request).await;
-        let response = answer
-            .map_err(|status| Failure::change(status, &request_id))?
-            .into_inner();
-        $client.show($response, &response, |response| {
+    (
+        $client:ident, $args:ident,
+        $method:ident($request:ident { $($field:ident: $value:expr),* }) -> $response:literal
+    ) => {{
+        let change = $args.change.resolve($client);
+        let request = $request {
+            campaign_id: $args.campaign,
+            $($field: $value,)*
+            request_id: change.request_id.clone(),
+            operator: change.operator,
+            reason: change.reason,
+        };
+        let answer = $client.campaigns().await?.$method(request).await;
+        let answer = answer.map_err(|status| Failure::change(status, &change.request_id))?;
+        $client.show($response, answer.get_ref(), |response| {
             state_line(response.status.as_ref(), response.replayed)
         });
         Ok(())
@@ -89,49 +98,11 @@ macro_rules! send {
 }
 
 pub(super) async fn pause(client: &Client, args: PauseArgs) -> Outcome {
-    let change = args.change.resolve(client);
-    let Change {
-        operator,
-        reason,
-        request_id,
-    } = change.clone();
-    let campaign_id = args.campaign;
-    let request = PauseCampaignRequest {
-        campaign_id,
-        request_id,
-        operator,
-        reason,
-    };
-    send!(
-        client,
-        change,
-        pause_campaign,
-        "PauseCampaignResponse",
-        request
-    )
+    send!(client, args, pause_campaign(PauseCampaignRequest {}) -> "PauseCampaignResponse")
 }
 
 pub(super) async fn resume(client: &Client, args: ResumeArgs) -> Outcome {
-    let change = args.change.resolve(client);
-    let Change {
-        operator,
-        reason,
-        request_id,
-    } = change.clone();
-    let campaign_id = args.campaign;
-    let request = ResumeCampaignRequest {
-        campaign_id,
-        request_id,
-        operator,
-        reason,
-    };
-    send!(
-        client,
-        change,
-        resume_campaign,
-        "ResumeCampaignResponse",
-        request
-    )
+    send!(client, args, resume_campaign(ResumeCampaignRequest {}) -> "ResumeCampaignResponse")
 }
 
 pub(super) async fn close(client: &Client, args: CloseArgs) -> Outcome {
@@ -144,58 +115,19 @@ pub(super) async fn close(client: &Client, args: CloseArgs) -> Outcome {
         args.campaign
     );
     confirm(&question, args.yes)?;
-    let change = args.change.resolve(client);
-    let Change {
-        operator,
-        reason,
-        request_id,
-    } = change.clone();
-    let campaign_id = args.campaign;
-    let request = CloseCampaignRequest {
-        campaign_id,
-        request_id,
-        operator,
-        reason,
-    };
-    send!(
-        client,
-        change,
-        close_campaign,
-        "CloseCampaignResponse",
-        request
-    )
+    send!(client, args, close_campaign(CloseCampaignRequest {}) -> "CloseCampaignResponse")
 }
 
 pub(super) async fn prize(client: &Client, command: PrizeCommand) -> Outcome {
-    let (PrizeCommand::Pause(args) | PrizeCommand::Resume(args)) = &command;
-    let change = args.change.resolve(client);
-    let Change {
-        operator,
-        reason,
-        request_id,
-    } = change.clone();
-    let (campaign_id, prize_id) = (args.campaign.clone(), args.prize.clone());
     match command {
-        PrizeCommand::Pause(_) => {
-            let request = PausePrizeRequest {
-                campaign_id,
-                prize_id,
-                request_id,
-                operator,
-                reason,
-            };
-            send!(client, change, pause_prize, "PausePrizeResponse", request)
-        }
-        PrizeCommand::Resume(_) => {
-            let request = ResumePrizeRequest {
-                campaign_id,
-                prize_id,
-                request_id,
-                operator,
-                reason,
-            };
-            send!(client, change, resume_prize, "ResumePrizeResponse", request)
-        }
+        PrizeCommand::Pause(args) => send!(
+            client, args,
+            pause_prize(PausePrizeRequest { prize_id: args.prize }) -> "PausePrizeResponse"
+        ),
+        PrizeCommand::Resume(args) => send!(
+            client, args,
+            resume_prize(ResumePrizeRequest { prize_id: args.prize }) -> "ResumePrizeResponse"
+        ),
     }
 }
 

@@ -95,15 +95,10 @@ async fn send(
     base_version: u32,
     dry_run: bool,
 ) -> Outcome<SetPlanResponse> {
-    let Change {
-        operator,
-        reason,
-        request_id,
-    } = change.clone();
     let request_id = if dry_run {
         new_request_id()
     } else {
-        request_id
+        change.request_id.clone()
     };
     let request = SetPlanRequest {
         campaign_id: args.campaign.clone(),
@@ -112,8 +107,8 @@ async fn send(
         schedule: Some(schedule),
         dry_run,
         request_id: request_id.clone(),
-        operator,
-        reason,
+        operator: change.operator.clone(),
+        reason: change.reason.clone(),
     };
     match server.set_plan(request).await {
         Ok(response) => Ok(response.into_inner()),

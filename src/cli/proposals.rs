@@ -106,26 +106,19 @@ pub(super) async fn propose(
         Proposed::Close(id) => (id, Asked::Close(ProposedClose {})),
         Proposed::Recall(id, recall) => (id, Asked::Recall(recall)),
     };
-    let Change {
-        operator,
-        reason,
-        request_id,
-    } = change;
     let request = ProposeChangeRequest {
         campaign_id,
         change: Some(asked),
         base_version,
         ttl: None,
         dry_run: false,
-        request_id: request_id.clone(),
-        operator,
-        reason,
+        request_id: change.request_id.clone(),
+        operator: change.operator,
+        reason: change.reason,
     };
     let answer = server.propose_change(request).await;
-    let response = answer
-        .map_err(|status| Failure::change(status, &request_id))?
-        .into_inner();
-    client.show("ProposeChangeResponse", &response, proposed_view);
+    let answer = answer.map_err(|status| Failure::change(status, &change.request_id))?;
+    client.show("ProposeChangeResponse", answer.get_ref(), proposed_view);
     Ok(())
 }
 
@@ -301,54 +294,42 @@ fn state(state: ProposalState) -> &'static str {
 
 /// Approves a proposal.
 pub(super) async fn approve(client: &Client, args: DecideArgs) -> Outcome {
-    let Change {
-        operator,
-        reason,
-        request_id,
-    } = args.change.resolve(client);
+    let change = args.change.resolve(client);
     let request = ApproveProposalRequest {
         campaign_id: args.campaign,
         proposal_id: args.proposal,
-        request_id: request_id.clone(),
-        operator,
-        reason,
+        request_id: change.request_id.clone(),
+        operator: change.operator,
+        reason: change.reason,
     };
     let answer = client.campaigns().await?.approve_proposal(request).await;
-    let response = answer
-        .map_err(|status| Failure::change(status, &request_id))?
-        .into_inner();
+    let answer = answer.map_err(|status| Failure::change(status, &change.request_id))?;
     let view = |response: &ApproveProposalResponse| {
         let proposal = headline(&response.proposal.clone().unwrap_or_default());
         let status = change_view::headline(&response.status.clone().unwrap_or_default());
         decided(&format!("{proposal}\n{status}"), response.replayed)
     };
-    client.show("ApproveProposalResponse", &response, view);
+    client.show("ApproveProposalResponse", answer.get_ref(), view);
     Ok(())
 }
 
 /// Rejects a proposal.
 pub(super) async fn reject(client: &Client, args: DecideArgs) -> Outcome {
-    let Change {
-        operator,
-        reason,
-        request_id,
-    } = args.change.resolve(client);
+    let change = args.change.resolve(client);
     let request = RejectProposalRequest {
         campaign_id: args.campaign,
         proposal_id: args.proposal,
-        request_id: request_id.clone(),
-        operator,
-        reason,
+        request_id: change.request_id.clone(),
+        operator: change.operator,
+        reason: change.reason,
     };
     let answer = client.campaigns().await?.reject_proposal(request).await;
-    let response = answer
-        .map_err(|status| Failure::change(status, &request_id))?
-        .into_inner();
+    let answer = answer.map_err(|status| Failure::change(status, &change.request_id))?;
     let view = |response: &RejectProposalResponse| {
         let proposal = headline(&response.proposal.clone().unwrap_or_default());
         decided(&proposal, response.replayed)
     };
-    client.show("RejectProposalResponse", &response, view);
+    client.show("RejectProposalResponse", answer.get_ref(), view);
     Ok(())
 }
 

@@ -4,8 +4,7 @@ use clap::Args;
 
 use super::{
     client::{
-        Campaigns, Change, ChangeArgs, Client, Outcome, campaign_id, get_campaign, pool_id,
-        prize_id,
+        Campaigns, ChangeArgs, Client, Outcome, campaign_id, get_campaign, pool_id, prize_id,
     },
     failure::Failure,
     output::{Side, Table},
@@ -69,26 +68,19 @@ pub(super) async fn run(client: &Client, args: RecallArgs) -> Outcome {
         let proposed = Proposed::Recall(args.campaign, recall);
         return proposals::propose_now(client, proposed, change).await;
     }
-    let Change {
-        operator,
-        reason,
-        request_id,
-    } = change;
     let request = RecallUnitsRequest {
         campaign_id: args.campaign,
         pool_id: args.pool,
         window_start_time: window.map(time::to_wire),
         prize_id: args.prize.unwrap_or_default(),
         withdraw: args.withdraw,
-        request_id: request_id.clone(),
-        operator,
-        reason,
+        request_id: change.request_id.clone(),
+        operator: change.operator,
+        reason: change.reason,
     };
     let answer = server.recall_units(request).await;
-    let response = answer
-        .map_err(|status| Failure::change(status, &request_id))?
-        .into_inner();
-    client.show("RecallUnitsResponse", &response, view);
+    let answer = answer.map_err(|status| Failure::change(status, &change.request_id))?;
+    client.show("RecallUnitsResponse", answer.get_ref(), view);
     Ok(())
 }
 

@@ -24,7 +24,7 @@ use super::{
     sink_args::{BacklogArgs, EraserArgs, RemovalArgs, SinkArgs},
     stop::stop_signal,
     store_args::{HomeArgs, StoreArgs},
-    time::parse_span,
+    time::read_span,
     tls_args::{ServerTlsArgs, TlsArgs},
     trace_args::{self, TraceArgs},
     wait,
@@ -301,12 +301,7 @@ fn read_memory(text: &str) -> Result<Duration, String> {
 }
 
 fn read_retention(text: &str) -> Result<Duration, String> {
-    let span = parse_span(text).map_err(|error| format!("`{text}`: {error}"))?;
-    let retention = Duration::try_from(span).unwrap_or_default();
-    if retention < RETENTION_MIN || retention > RETENTION_MAX {
-        return Err(format!("`{text}` is out of range: 1m to 3650d"));
-    }
-    Ok(retention)
+    read_span(text, RETENTION_MIN..=RETENTION_MAX, "1m to 3650d")
 }
 
 /// Why the server ended, if not by a signal.

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use super::{client::Outcome, failure::Failure, time::parse_span};
+use super::{client::Outcome, failure::Failure, time::read_span};
 use crate::{
     ledger::{PostgresUrl, SinkError},
     model::Problems,
@@ -97,15 +97,9 @@ pub(super) struct BacklogArgs {
 impl BacklogArgs {
     /// The bound.
     pub(super) fn bound(&self) -> Result<BacklogBound, String> {
-        let text = &self.backlog_age;
-        let span = parse_span(text).map_err(|error| format!("`{text}`: {error}"))?;
-        let age = Duration::try_from(span).unwrap_or_default();
-        if !(AGE_MIN..=AGE_MAX).contains(&age) {
-            return Err(format!("`{text}` is out of range: 1m to 3650d"));
-        }
         Ok(BacklogBound {
             entries: self.backlog_entries,
-            age,
+            age: read_age(&self.backlog_age)?,
         })
     }
 }
@@ -126,11 +120,7 @@ impl RemovalArgs {
         let Some(text) = &self.keep_closed else {
             return Ok(KEEP_CLOSED.max(least));
         };
-        let span = parse_span(text).map_err(|error| format!("`{text}`: {error}"))?;
-        let keep = Duration::try_from(span).unwrap_or_default();
-        if !(AGE_MIN..=AGE_MAX).contains(&keep) {
-            return Err(format!("`{text}` is out of range: 1m to 3650d"));
-        }
+        let keep = read_age(text)?;
         if keep < least {
             return Err(format!(
                 "`{text}` is shorter than --request-memory: a draw that is remembered could not be \
@@ -164,6 +154,11 @@ impl SinkArgs {
         }
         Err(Failure::options(problems))
     }
+}
+
+/// Reads the age of an entry that waits, or of a closed campaign.
+fn read_age(text: &str) -> Result<Duration, String> {
+    read_span(text, AGE_MIN..=AGE_MAX, "1m to 3650d")
 }
 
 /// The database that an option names.

@@ -1,7 +1,7 @@
 //! Moments on the command line. How those of a response are shown stands in
 //! [`crate::model::convert::times`].
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 
@@ -44,6 +44,19 @@ impl Time {
 /// Parses a time span such as `90s`, `5m`, `1h30m` or `2d`. It is never negative.
 pub(super) fn parse_span(text: &str) -> Result<SignedDuration, String> {
     duration(text).ok_or("a span of time is 90s, 5m, 1h30m or 2d".into())
+}
+
+/// Reads a span of time within a range; `range_text` is the range as a person writes it.
+pub(super) fn read_span(
+    text: &str,
+    range: RangeInclusive<Duration>,
+    range_text: &str,
+) -> Result<Duration, String> {
+    let span = parse_span(text).map_err(|error| format!("`{text}`: {error}"))?;
+    match Duration::try_from(span) {
+        Ok(span) if range.contains(&span) => Ok(span),
+        _ => Err(format!("`{text}` is out of range: {range_text}")),
+    }
 }
 
 /// Parses a span that is not negative; a day has 24 hours.
@@ -110,6 +123,20 @@ mod tests {
             let error = Time::parse(text).unwrap_err();
             assert!(error.contains("+2h"), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_span_out_of_range_says_what_the_range_is() {
+        let (min, max) = (Duration::from_secs(1), Duration::from_secs(60));
+        let read = |text| read_span(text, min..=max, "1s to 60s");
+        assert_eq!(read("1s"), Ok(min));
+        assert_eq!(read("1m"), Ok(max));
+        for bad in ["0s", "61s", "1d"] {
+            let expected = format!("`{bad}` is out of range: 1s to 60s");
+            assert_eq!(read(bad), Err(expected));
+        }
+        let error = read("soon").unwrap_err();
+        assert!(error.starts_with("`soon`: a span of time is"), "{error}");
     }
 
     #[test]

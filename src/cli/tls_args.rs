@@ -10,8 +10,8 @@ use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity, Uri};
 
 use super::{
     client::Outcome,
-    connection_args::read_span,
     failure::{Failure, innermost},
+    time::read_span,
     tls_failure::TlsFault,
 };
 use crate::{
@@ -198,7 +198,8 @@ pub(super) struct ServerTlsArgs {
 impl ServerTlsArgs {
     /// TLS of the server, if a certificate is named.
     pub(super) fn open(&self, own: &TlsArgs, problems: &mut Problems) -> Option<Arc<ServerTls>> {
-        let handshake = read_span(&self.handshake_timeout, HANDSHAKE_MIN, HANDSHAKE_MAX);
+        let range = HANDSHAKE_MIN..=HANDSHAKE_MAX;
+        let handshake = read_span(&self.handshake_timeout, range, "1s to 60s");
         let handshake = handshake
             .map_err(|text| problems.add("--handshake-timeout", text))
             .ok();

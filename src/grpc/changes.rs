@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{secrets::totals, views};
 use crate::{
     model::{
-        Campaign, Moment, PoolKind, PoolNo, PrizeNo, Quantities, convert::moment_to_proto,
+        Campaign, Moment, PoolNo, PrizeNo, Quantities, convert::moment_to_proto,
         schedule::Schedule, zone::Window,
     },
     proto,
@@ -93,17 +93,13 @@ fn live(filling: &Filling, pool: PoolNo) -> BTreeMap<Moment, &LiveWindow> {
 }
 
 fn plans<'a>(before: &'a Campaign, after: &'a Campaign, pool: PoolNo) -> Option<Plans<'a>> {
-    let schedule = |campaign: &'a Campaign| match &campaign.pools.get(usize::from(pool.0))?.kind {
-        PoolKind::Schedule(schedule) => Some(schedule),
-        PoolKind::Deck(_) | PoolKind::Personal(_) => None,
-    };
     let mut secret = totals(before, pool);
     secret.extend(totals(after, pool));
     Some(Plans {
         campaign: after,
         pool,
-        before: schedule(before)?,
-        after: schedule(after)?,
+        before: before.schedule(pool)?,
+        after: after.schedule(pool)?,
         secret,
     })
 }

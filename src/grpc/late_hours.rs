@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::schedule::{horizon, may_plan, schedules};
+use super::schedule::{horizon, may_plan};
 use crate::{
     model::Moment,
     store::{Filling, Result, Stats, Store},
@@ -18,7 +18,7 @@ const HOURS_MAX: usize = 1_000;
 pub(super) async fn late_hours(store: &dyn Store, stats: &Stats) -> Result<u32> {
     let campaign = &stats.view.campaign;
     let may_be_late = stats.now >= campaign.start + LATE && !stats.view.has_ended(stats.now);
-    if !may_be_late || schedules(campaign).next().is_none() {
+    if !may_be_late || campaign.schedules().next().is_none() {
         return Ok(0);
     }
     let filling = store.filling(&campaign.id).await?;
@@ -32,7 +32,7 @@ fn count(filling: &Filling, now: Moment) -> u32 {
     let versions = &filling.view.versions;
     let known = versions.last().map_or(Moment::EPOCH, |version| version.at);
     let due = now - LATE;
-    let late = schedules(campaign).flat_map(|(pool, schedule)| {
+    let late = campaign.schedules().flat_map(|(pool, schedule)| {
         let from = horizon(filling, pool).max(known);
         let windows = campaign.zone.windows(from, campaign.start, campaign.end);
         windows

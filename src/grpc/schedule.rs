@@ -107,7 +107,8 @@ pub(super) async fn get_schedule(
         let campaign = filling.view.campaign.clone();
         let only = query.pool.as_deref();
         let only = only.map(|id| schedule_no(&campaign, id)).transpose()?;
-        let pools: Vec<PoolNo> = schedules(&campaign)
+        let pools: Vec<PoolNo> = campaign
+            .schedules()
             .map(|(no, _)| no)
             .filter(|no| only.is_none_or(|only| only == *no))
             .collect();
@@ -129,16 +130,6 @@ pub(super) async fn get_schedule(
         })
     };
     desk.read(deadline, work).await
-}
-
-/// The schedules of a campaign.
-pub(super) fn schedules(campaign: &Campaign) -> impl Iterator<Item = (PoolNo, &Schedule)> {
-    campaign
-        .numbered_pools()
-        .filter_map(|(no, pool)| match &pool.kind {
-            PoolKind::Schedule(schedule) => Some((no, schedule)),
-            PoolKind::Deck(_) | PoolKind::Personal(_) => None,
-        })
 }
 
 /// The windows of a page, and where the next one begins.

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{desk::compute, schedule::schedules, secrets::totals, status::CallError};
+use super::{desk::compute, secrets::totals, status::CallError};
 use crate::{
     model::{
         Campaign, Moment, Pool, PoolKind, PoolNo, PrizeNo, Problems, Quantities,
@@ -47,7 +47,7 @@ impl Begun {
         filling: &Filling,
     ) -> crate::store::Result<Self> {
         let mut shared = BTreeMap::new();
-        for (no, schedule) in schedules(campaign) {
+        for (no, schedule) in campaign.schedules() {
             if let Some(PoolFilling::Schedule(filled)) = filling.pools.get(usize::from(no.0))
                 && !schedule.total.is_empty()
             {
@@ -308,13 +308,7 @@ fn of_begun(
         let sum = coming.entry(prize).or_default();
         *sum = sum.saturating_add(units);
     };
-    let old = before
-        .pools
-        .get(usize::from(no.0))
-        .and_then(|pool| match &pool.kind {
-            PoolKind::Schedule(schedule) => Some(schedule),
-            PoolKind::Deck(_) | PoolKind::Personal(_) => None,
-        });
+    let old = before.schedule(no);
     let is_shared_anew =
         before.end != campaign.end || old.is_none_or(|old| old.total != schedule.total);
     let units = |quantities: &Quantities, prize| quantities.get(&prize).copied().unwrap_or(0);

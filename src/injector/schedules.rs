@@ -11,7 +11,7 @@ use crate::{
     metrics::INJECTOR,
     model::{
         Campaign, CampaignId, Moment, PoolId, PoolKind, PoolNo, PrizeNo, Quantities,
-        schedule::{Schedule, Unclaimed},
+        schedule::Unclaimed,
     },
     store::{
         AdjustCommand, CampaignView, FillCommand, Filled, FreezeCommand, Result, Step, StoreError,
@@ -446,8 +446,8 @@ fn new_quantities(
     pool: PoolNo,
     live: &LiveWindow,
 ) -> Option<Vec<(PrizeNo, u64)>> {
-    let old = schedule_of(before, pool)?;
-    let new = schedule_of(after, pool)?;
+    let old = before.schedule(pool)?;
+    let new = after.schedule(pool)?;
     if old.has_same_hours(new) {
         return None;
     }
@@ -464,11 +464,4 @@ fn new_quantities(
         }
     }
     Some(planned)
-}
-
-fn schedule_of(campaign: &Campaign, pool: PoolNo) -> Option<&Schedule> {
-    match &campaign.pools.get(usize::from(pool.0))?.kind {
-        PoolKind::Schedule(schedule) => Some(schedule),
-        PoolKind::Deck(_) | PoolKind::Personal(_) => None,
-    }
 }

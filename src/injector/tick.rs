@@ -6,10 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    task::JoinSet,
-};
+use tokio::task::JoinSet;
 use tracing::warn;
 
 use super::Injector;
@@ -110,50 +107,35 @@ impl Injector {
 }
 
 /// Tasks that run at the same time, up to a bound.
+#[derive(Default)]
 struct Crew {
-    at_once: Arc<Semaphore>,
     tasks: JoinSet<Result<()>>,
-    outcome: Result<()>,
-}
-
-impl Default for Crew {
-    fn default() -> Self {
-        Self {
-            at_once: Arc::new(Semaphore::new(AT_ONCE)),
-            tasks: JoinSet::new(),
-            outcome: Ok(()),
-        }
-    }
+    failure: Option<StoreError>,
 }
 
 impl Crew {
     /// Begins some work as soon as there is room for it.
     async fn begin(&mut self, work: impl Future<Output = Result<()>> + Send + 'static) {
-        // It is never closed.
-        let room: Option<OwnedSemaphorePermit> =
-            Arc::clone(&self.at_once).acquire_owned().await.ok();
-        self.tasks.spawn(async move {
-            let _room = room;
-            work.await
-        });
-        while let Some(done) = self.tasks.try_join_next() {
-            self.note(done);
+        while self.tasks.len() >= AT_ONCE {
+            self.await_one().await;
         }
+        self.tasks.spawn(work);
     }
 
     /// Awaits all that has begun; the first failure.
     async fn finish(mut self) -> Result<()> {
-        while let Some(done) = self.tasks.join_next().await {
-            self.note(done);
+        while !self.tasks.is_empty() {
+            self.await_one().await;
         }
-        self.outcome
+        self.failure.map_or(Ok(()), Err)
     }
 
-    fn note(&mut self, done: std::result::Result<Result<()>, tokio::task::JoinError>) {
+    async fn await_one(&mut self) {
         let broken = |_| StoreError::corrupt("a task that settles a campaign panicked");
-        let done = done.map_err(broken).and_then(|done| done);
-        let before = std::mem::replace(&mut self.outcome, Ok(()));
-        self.outcome = before.and(done);
+        if let Some(done) = self.tasks.join_next().await {
+            let failed = done.map_err(broken).and_then(|done| done).err();
+            self.failure = self.failure.take().or(failed);
+        }
     }
 }
 

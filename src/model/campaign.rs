@@ -220,4 +220,18 @@ impl Campaign {
     pub fn numbered_pools(&self) -> impl Iterator<Item = (PoolNo, &Pool)> {
         (0..).map(PoolNo).zip(&self.pools)
     }
+
+    /// The schedule of the pool of this number; none if there is no such pool, or it has none.
+    pub fn schedule(&self, no: PoolNo) -> Option<&Schedule> {
+        match &self.pools.get(usize::from(no.0))?.kind {
+            PoolKind::Schedule(schedule) => Some(schedule),
+            PoolKind::Deck(_) | PoolKind::Personal(_) => None,
+        }
+    }
+
+    /// Every schedule with the number of its pool.
+    pub fn schedules(&self) -> impl Iterator<Item = (PoolNo, &Schedule)> {
+        let pools = self.numbered_pools();
+        pools.filter_map(move |(no, _)| Some((no, self.schedule(no)?)))
+    }
 }

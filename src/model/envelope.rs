@@ -10,6 +10,7 @@ use super::{
     campaign::Attributes,
     id::{EnvelopeId, UserId},
     moment::Moment,
+    number::is_zero,
 };
 
 /// The most packets of an envelope.
@@ -65,7 +66,7 @@ pub struct Envelope {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rain_micros: u64,
     /// How many users may grab; 0 if everyone may.
-    #[serde(default, skip_serializing_if = "is_zero_users")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub allowed_users: u32,
     /// As the sender gave them.
     #[serde(default, skip_serializing_if = "Attributes::is_empty")]
@@ -92,14 +93,4 @@ impl Envelope {
     pub fn is_restricted(&self) -> bool {
         self.allowed_users > 0
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_zero(n: &u64) -> bool {
-    *n == 0
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_zero_users(n: &u32) -> bool {
-    *n == 0
 }

@@ -10,6 +10,11 @@ use serde::{
     de::{self, Visitor},
 };
 
+/// Whether a number is 0, for `skip_serializing_if`: serde hands out references.
+pub(crate) fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
+}
+
 /// The index of a prize in its campaign, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]

@@ -8,6 +8,7 @@ use super::{
     id::SegmentId,
     limits::HourDraws,
     moment::Moment,
+    number::is_zero,
     personal::{GuaranteeProgress, Progress},
 };
 
@@ -43,11 +44,6 @@ pub struct UserCounts {
     /// How far the user is in personal pools. Earlier versions wrote none.
     #[serde(default, skip_serializing_if = "Progress::is_empty")]
     pub progress: Progress,
-}
-
-/// Serde hands out references.
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 /// One limit as it stands.

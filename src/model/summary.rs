@@ -9,7 +9,6 @@ use super::{
     number::{PoolNo, PrizeNo, Quantities},
     personal::{Personal, PersonalKind},
     rounds::{Rounds, whole_rounds},
-    schedule::Schedule,
     zone::Window,
 };
 
@@ -253,13 +252,7 @@ fn add(sums: &mut Quantities, more: &Quantities) {
 }
 
 fn planned_hours(campaign: &Campaign, from: Moment, hours_max: usize) -> (Vec<PlannedHour>, u32) {
-    let schedules: Vec<(PoolNo, &Schedule)> = campaign
-        .numbered_pools()
-        .filter_map(|(no, pool)| match &pool.kind {
-            PoolKind::Schedule(schedule) => Some((no, schedule)),
-            PoolKind::Deck(_) | PoolKind::Personal(_) => None,
-        })
-        .collect();
+    let schedules: Vec<_> = campaign.schedules().collect();
     let mut hours = Vec::new();
     let mut hours_omitted = 0;
     if schedules.is_empty() {
@@ -296,7 +289,7 @@ mod tests {
         deck::Deck,
         id::{CampaignId, PoolId, PrizeId},
         limits::DrawLimits,
-        schedule::{Daily, Missed, Unclaimed},
+        schedule::{Daily, Missed, Schedule, Unclaimed},
         zone::Zone,
     };
     use super::*;

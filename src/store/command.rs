@@ -86,6 +86,23 @@ pub struct DrawAnswer {
 }
 
 impl DrawAnswer {
+    /// The answer to a retry.
+    pub(super) fn replayed(
+        entry: Arc<DrawEntry>,
+        ledger: LedgerId,
+        at: Moment,
+        campaign: Arc<Campaign>,
+    ) -> Self {
+        Self {
+            entry,
+            ledger,
+            at,
+            replayed: true,
+            campaign,
+            running_low: Vec::new(),
+        }
+    }
+
     /// The user's limits just after the draw.
     pub fn quotas(&self) -> Quotas {
         let DrawEntry {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Moment, PoolNo, PrizeNo};
+use crate::model::{Moment, PoolNo, PrizeNo, number::is_zero};
 
 /// The result of one draw. In JSON, where `given` is 1 for the consolation prize and 0 for nothing:
 ///
@@ -142,11 +142,6 @@ pub struct Unit {
     /// The index in the window or round, from 0. Units of a personal pool, and those of all
     /// guarantees of the campaign, are numbered in the order in which users win them.
     pub number: u64,
-}
-
-/// Serde hands out references.
-fn is_zero(mark: &u32) -> bool {
-    *mark == 0
 }
 
 impl Unit {

@@ -17,6 +17,7 @@ use crate::model::{
     Campaign, CampaignId, Envelope, EnvelopeId, Moment, OperatorId, PoolNo, Quantities, RequestId,
     SegmentId, UserId,
     limits::{Funding, UserCounts},
+    number::is_zero,
 };
 
 /// The name of an entry.
@@ -415,11 +416,6 @@ pub struct Injected {
     /// Mark of the fork under which they were injected; see [`super::Unit::fork`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub fork: u32,
-}
-
-/// Serde hands out references.
-fn is_zero(mark: &u32) -> bool {
-    *mark == 0
 }
 
 /// A draw.

@@ -14,6 +14,7 @@ use crate::{
         Campaign, Moment, OperatorId, PoolNo, PrizeNo, Quantities, SegmentId,
         budget::{Spent, SpentDay},
         limits::{Funding, Quotas, UserRecord},
+        number::is_zero,
     },
     store::{
         DrawResult, LedgerId, Refusal,
@@ -281,11 +282,6 @@ pub struct PrizeStats {
     /// Codes that were passed over after entries had been lost.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skipped: u64,
-}
-
-/// Serde hands out references.
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl PrizeStats {

@@ -10,7 +10,12 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time::sleep};
+use tokio::{
+    net::TcpListener,
+    sync::oneshot,
+    task::{JoinHandle, JoinSet},
+    time::sleep,
+};
 use tonic::transport::Channel;
 
 use self::{
@@ -19,8 +24,7 @@ use self::{
 };
 use super::{
     client::{Client, Outcome},
-    console_args::{self, Serving},
-    exposure,
+    console_args, exposure,
     failure::{Exit, Failure},
     house::{self, Plan},
     listen::Listen,
@@ -264,7 +268,7 @@ fn open_console(
     port: TcpListener,
     settings: &Settings,
     injector: &Injector,
-) -> Result<Serving, Fault> {
+) -> Result<JoinSet<()>, Fault> {
     let operator = OperatorId::parse("operator", OPERATOR);
     let link = Link::new(operator.map_err(|problem| problem.message)?);
     report::section(&format!(

@@ -74,7 +74,6 @@ struct Published {
     issuer: String,
     authorization_endpoint: String,
     token_endpoint: String,
-    #[serde(default)]
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
 }
 

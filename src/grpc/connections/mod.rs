@@ -14,6 +14,7 @@ mod handshakes;
 mod observed;
 mod overload;
 mod peer;
+mod progress;
 mod requests;
 mod wire;
 
@@ -35,7 +36,8 @@ use self::{
     answers::answer,
     door::Door,
     handshakes::Handshakes,
-    peer::{Peer, Peers, State},
+    peer::{Peer, Peers},
+    progress::State,
     wire::Wire,
 };
 use super::{server::Settings, services::Services};

@@ -1,4 +1,5 @@
-//! What a connection holds in memory, when it last made progress, and what that says about it.
+//! What connections hold in memory, each and all together, and which one is closed if they hold
+//! too much.
 
 use std::{
     collections::HashMap,
@@ -15,7 +16,10 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::door::Door;
+use super::{
+    door::Door,
+    progress::{State, UNREAD_TIME_MAX_WHEN_FULL, Work},
+};
 use crate::{metrics::STATE, trace::Tracer};
 
 /// The memory of an open call apart from its answer, in bytes: about what was measured. It includes
@@ -41,15 +45,6 @@ pub(super) const LASTING_CALLS_MAX: usize = 1024;
 /// The most calls with large answers of a connection that are worked on or unsent; others wait for
 /// their turn.
 pub(super) const LARGE_CALLS_MAX: usize = 8;
-
-/// How long a client may take to begin to speak HTTP/2.
-pub(super) const SPEAK_TIME_MAX: Duration = Duration::from_secs(10);
-
-/// How long a client may leave its answers unread.
-pub(super) const UNREAD_TIME_MAX: Duration = Duration::from_secs(30);
-
-/// How long it may when all connections together hold too much.
-const UNREAD_TIME_MAX_WHEN_FULL: Duration = Duration::from_secs(1);
 
 /// How often connections are looked through for one that does not read.
 const EVICTION_PAUSE: Duration = Duration::from_millis(50);
@@ -152,131 +147,6 @@ pub(super) struct Peer {
 struct Progress {
     work: Mutex<Work>,
     evicted: Notify,
-}
-
-/// What a connection does.
-struct Work {
-    has_spoken: bool,
-    /// Calls whose answer is not complete.
-    calls: usize,
-    /// Those of them that are of health and reflection.
-    others: usize,
-    /// Those of these that may last for ever.
-    lasting: usize,
-    /// Bytes of larger requests.
-    taken: usize,
-    /// Bytes of answers that are not written to the socket.
-    unsent: usize,
-    /// The number of the next answer.
-    next_answer: u64,
-    left: Left,
-    /// Since when there is neither a call nor an unsent answer.
-    quiet_since: Instant,
-    /// When an answer was sent in full; or, of the first unsent one, when it was ready.
-    sent_at: Instant,
-    /// Since when the socket takes no more bytes.
-    blocked_since: Option<Instant>,
-}
-
-/// The answers that were unsent at a moment. What is left of them later shows which client reads
-/// some answers and leaves others.
-struct Left {
-    at: Instant,
-    /// The number of the first answer that came later.
-    before: u64,
-    /// The bytes of these answers that are still unsent.
-    bytes: usize,
-}
-
-/// What a connection's progress says about it.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum State {
-    /// Its client does not do what it must.
-    Bad(&'static str),
-    /// Its client did not speak HTTP/2 yet.
-    Mute,
-    /// It has had no call for the idle time.
-    Idle,
-    /// It has had no call for this long.
-    Quiet(Duration),
-    /// It has calls.
-    Working,
-}
-
-impl Work {
-    fn new(now: Instant) -> Self {
-        Self {
-            has_spoken: false,
-            calls: 0,
-            others: 0,
-            lasting: 0,
-            taken: 0,
-            unsent: 0,
-            next_answer: 0,
-            left: Left {
-                at: now,
-                before: 0,
-                bytes: 0,
-            },
-            quiet_since: now,
-            sent_at: now,
-            blocked_since: None,
-        }
-    }
-
-    /// How long the client has left its answers unread.
-    fn unread_time(&self, now: Instant) -> Option<Duration> {
-        let unread_since = (self.unsent > 0).then_some(self.sent_at);
-        let since = match (unread_since, self.blocked_since) {
-            (Some(unread), Some(blocked)) => unread.min(blocked),
-            (unread, blocked) => unread.or(blocked)?,
-        };
-        Some(now.saturating_duration_since(since))
-    }
-
-    /// The bytes of answers that the client has left for [`UNREAD_TIME_MAX_WHEN_FULL`] or longer.
-    fn left_bytes(&mut self, now: Instant) -> usize {
-        if now.saturating_duration_since(self.left.at) < UNREAD_TIME_MAX_WHEN_FULL {
-            return 0;
-        }
-        let bytes = self.left.bytes;
-        if bytes == 0 {
-            self.left = Left {
-                at: now,
-                before: self.next_answer,
-                bytes: self.unsent,
-            };
-        }
-        bytes
-    }
-
-    fn state(&self, now: Instant, idle_time: Duration) -> State {
-        let quiet_time = now.saturating_duration_since(self.quiet_since);
-        if self
-            .unread_time(now)
-            .is_some_and(|time| time >= UNREAD_TIME_MAX)
-        {
-            return State::Bad("its client does not read");
-        }
-        if !self.has_spoken {
-            return match quiet_time < SPEAK_TIME_MAX {
-                true => State::Mute,
-                false => State::Bad("its client does not speak HTTP/2"),
-            };
-        }
-        match self.calls == 0 && self.unsent == 0 {
-            true if quiet_time >= idle_time => State::Idle,
-            true => State::Quiet(quiet_time),
-            false => State::Working,
-        }
-    }
-
-    /// After a call or an answer ended.
-    fn ended(&mut self) {
-        if self.calls == 0 && self.unsent == 0 {
-            self.quiet_since = Instant::now();
-        }
-    }
 }
 
 impl Peer {
@@ -531,127 +401,5 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::time;
-
-    use super::*;
-
-    const IDLE: Duration = Duration::from_secs(600);
-
-    fn after(peer: &Peer, seconds: u64) -> State {
-        peer.state(Instant::now() + Duration::from_secs(seconds), IDLE)
-    }
-
-    #[tokio::test]
-    async fn a_client_must_speak_then_read_and_may_then_idle_for_a_while() {
-        let peer = Peer::new(&Arc::default());
-        assert_eq!(after(&peer, 0), State::Mute);
-        assert!(matches!(after(&peer, 10), State::Bad(_)));
-        peer.spoke();
-        assert!(matches!(after(&peer, 10), State::Quiet(_)));
-        assert_eq!(after(&peer, 600), State::Idle);
-
-        let call = peer.begin();
-        assert_eq!(after(&peer, 600), State::Working);
-        let held = peer.hold(100, None);
-        drop(call);
-        assert_eq!(after(&peer, 20), State::Working);
-        assert!(matches!(after(&peer, 30), State::Bad(_)));
-        drop(held);
-        assert!(matches!(after(&peer, 30), State::Quiet(_)));
-
-        peer.blocked(true);
-        assert!(matches!(after(&peer, 30), State::Bad(_)));
-        peer.blocked(false);
-        assert!(matches!(after(&peer, 30), State::Quiet(_)));
-    }
-
-    #[tokio::test]
-    async fn when_all_hold_too_much_the_one_that_has_not_read_for_longest_is_closed() {
-        let peers: Arc<Peers> = Arc::default();
-        let (slow, quick) = (Peer::new(&peers), Peer::new(&peers));
-        let held = slow.hold(UNSENT_BYTES_MAX, None);
-        assert!(!slow.may_begin(false), "a connection that holds too much");
-        assert!(quick.may_begin(false));
-        let rest = quick.hold(HELD_BYTES_MAX - UNSENT_BYTES_MAX + 1, None);
-        assert!(quick.is_full() && !quick.may_begin(false));
-        assert!(Peer::new(&peers).may_begin(true), "an operator's act");
-        peers.evict(Instant::now() + UNREAD_TIME_MAX_WHEN_FULL);
-        slow.evicted().await;
-        drop(held);
-        assert!(!quick.is_full());
-        drop(rest);
-        drop((slow, quick));
-        assert_eq!(peers.held.load(Ordering::Relaxed), 0);
-        assert!(lock(&peers.by_number).is_empty());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn when_all_hold_too_much_a_client_that_reads_only_some_answers_is_closed() {
-        let peers: Arc<Peers> = Arc::default();
-        let (slow, quick) = (Peer::new(&peers), Peer::new(&peers));
-        let left = slow.hold(1_000, None);
-        let mut read = vec![quick.hold(2_000, None)];
-        for _ in 0..6 {
-            time::advance(Duration::from_millis(400)).await;
-            drop(slow.hold(1, None));
-            read.push(quick.hold(2_000, None));
-            read.remove(0);
-            peers.evict(Instant::now());
-        }
-        slow.evicted().await;
-        let other = time::timeout(Duration::from_secs(1), quick.evicted());
-        assert!(other.await.is_err(), "it reads all its answers");
-        drop(left);
-        assert_eq!(slow.work().left.bytes, 0);
-    }
-
-    #[test]
-    fn calls_that_need_no_credential_are_few_and_keep_nobody_out() {
-        let peers: Arc<Peers> = Arc::default();
-        let mut watched = Vec::new();
-        while peers.lasting.load(Ordering::Relaxed) < LASTING_CALLS_MAX {
-            let peer = Peer::new(&peers);
-            watched.extend((0..OTHER_CALLS_MAX).map_while(|_| peer.begin_other(true)));
-        }
-        assert!(watched.len() > LASTING_CALLS_MAX);
-        let other = Peer::new(&peers);
-        let first = other.begin_other(true);
-        assert!(first.is_some() && other.begin_other(true).is_none());
-        let probes: Vec<_> = (1..OTHER_CALLS_MAX)
-            .map(|_| other.begin_other(false).unwrap())
-            .collect();
-        assert!(other.begin_other(false).is_none() && other.may_begin(false));
-        assert_eq!(peers.held.load(Ordering::Relaxed), 0);
-        drop((watched, first, probes));
-        assert!(other.begin_other(true).is_some());
-        assert_eq!(peers.lasting.load(Ordering::Relaxed), 0);
-        let work = other.work();
-        assert_eq!((work.others, work.lasting), (0, 0));
-    }
-
-    #[tokio::test]
-    async fn large_answers_take_turns() {
-        let peer = Peer::new(&Arc::default());
-        let mut held = Vec::new();
-        for _ in 0..LARGE_CALLS_MAX {
-            let turn = peer.turn().await;
-            held.push(peer.hold(1, turn));
-        }
-        let mut next = now(peer.turn());
-        assert!(next.is_none(), "one too many has its turn");
-        held.pop();
-        next = now(peer.turn());
-        assert!(next.is_some());
-    }
-
-    fn now(
-        turn: impl Future<Output = Option<OwnedSemaphorePermit>>,
-    ) -> Option<OwnedSemaphorePermit> {
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        match std::pin::pin!(turn).poll(&mut context) {
-            std::task::Poll::Ready(turn) => turn,
-            std::task::Poll::Pending => None,
-        }
-    }
-}
+#[path = "peer_tests.rs"]
+mod tests;

@@ -140,14 +140,12 @@ impl Core {
             return Ok(None);
         }
         Ok(Some(match &record.what {
-            What::Draw(entry) => Remembered::Draw(DrawAnswer {
-                entry: Arc::clone(entry),
+            What::Draw(entry) => Remembered::Draw(DrawAnswer::replayed(
+                Arc::clone(entry),
                 ledger,
-                at: record.at,
-                replayed: true,
-                campaign: campaign.definition(entry.version)?,
-                running_low: Vec::new(),
-            }),
+                record.at,
+                campaign.definition(entry.version)?,
+            )),
             What::Other(body) => match &**body {
                 Body::Bonus(entry) => Remembered::Bonus(BonusAnswer {
                     entry: Arc::new(entry.clone()),

@@ -71,10 +71,7 @@ use self::{
     level::Level,
     memory::Trend,
     read::limit_checks::LimitChecks,
-    step::{
-        decide::{ROUNDS_MAX, contended},
-        layout::Layouts,
-    },
+    step::{decide::until_made, layout::Layouts},
 };
 use super::{
     AdjustCommand, ApplyCommand, BlockedUsers, BonusAnswer, BonusCommand, CampaignPage,
@@ -306,42 +303,26 @@ impl Store for RedisStore {
     async fn apply(&self, command: ApplyCommand) -> Result<Operated> {
         let id = &command.campaign.id;
         let _turn = self.turn(id).lock().await;
-        for _ in 0..ROUNDS_MAX {
-            let exists = match self.core.read(id).await {
-                Ok(_) => true,
-                Err(StoreError::Refused(Refusal::CampaignNotFound)) => false,
-                Err(error) => return Err(error),
-            };
-            let operated = if exists {
-                self.core.change(&command, None).await?
-            } else {
-                self.core.create(&command, None).await?
-            };
-            if let Some(operated) = operated {
-                return Ok(operated);
+        let attempt = || async {
+            match self.core.read(id).await {
+                Ok(_) => self.core.change(&command, None).await,
+                Err(StoreError::Refused(Refusal::CampaignNotFound)) => {
+                    self.core.create(&command, None).await
+                }
+                Err(error) => Err(error),
             }
-        }
-        Err(contended())
+        };
+        until_made(attempt).await
     }
 
     async fn operate(&self, command: OperateCommand) -> Result<Operated> {
         let _turn = self.turn(&command.campaign).lock().await;
-        for _ in 0..ROUNDS_MAX {
-            if let Some(operated) = self.core.try_operate(&command, None).await? {
-                return Ok(operated);
-            }
-        }
-        Err(contended())
+        until_made(|| self.core.try_operate(&command, None)).await
     }
 
     async fn operate_win(&self, command: WinCommand) -> Result<WinOperated> {
         let _turn = self.turn(&command.campaign).lock().await;
-        for _ in 0..ROUNDS_MAX {
-            if let Some(operated) = self.core.try_operate_win(&command).await? {
-                return Ok(operated);
-            }
-        }
-        Err(contended())
+        until_made(|| self.core.try_operate_win(&command)).await
     }
 
     async fn campaign(&self, id: &CampaignId) -> Result<CampaignView> {
@@ -446,12 +427,7 @@ impl Store for RedisStore {
 
     async fn sweep(&self, campaign: &CampaignId, sweep: Sweep) -> Result<Swept> {
         let _turn = self.turn(campaign).lock().await;
-        for _ in 0..ROUNDS_MAX {
-            if let Some(swept) = self.try_sweep(campaign, sweep).await? {
-                return Ok(swept);
-            }
-        }
-        Err(contended())
+        until_made(|| self.try_sweep(campaign, sweep)).await
     }
 
     async fn forget(&self) -> Result<bool> {

@@ -9,7 +9,7 @@ use crate::{
     chance::Nonce,
     model::{
         Campaign, Moment, PoolKind, PoolNo, Prize, PrizeNo, Quantities, RequestId, UserId,
-        deck::CardCount, limits::UserRecord,
+        deck::CardCount, limits::UserRecord, number::is_zero,
     },
     store::{
         CampaignView, Delivery, HoldNote, Result, SealedBlock, StoreError, Unit,
@@ -202,11 +202,6 @@ pub(in crate::store) struct Fill {
     /// Mark of the fork under which they were granted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(in crate::store) fork: u32,
-}
-
-/// Serde hands out references.
-fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
-    *number == T::default()
 }
 
 /// A unit in its pool's sorted set.

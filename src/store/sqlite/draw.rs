@@ -130,14 +130,10 @@ fn replay(
         definition(db, state.no, draw.version).map_err(StoreError::of_recorded_version)?
     };
     draw.check(&campaign)?;
-    Ok(Drawn::Done(DrawAnswer {
-        entry: Arc::new(draw),
-        ledger: entry.id,
-        at: entry.at,
-        replayed: true,
-        campaign,
-        running_low: Vec::new(),
-    }))
+    let (draw, id) = (Arc::new(draw), entry.id);
+    Ok(Drawn::Done(DrawAnswer::replayed(
+        draw, id, entry.at, campaign,
+    )))
 }
 
 /// A campaign's pools in the database.

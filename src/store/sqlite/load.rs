@@ -1,12 +1,12 @@
 //! Reading what rules work on: a campaign's counters as the writer has them, and the windows that
 //! are kept as rows.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::{
     columns::fork_mark,
     state::CampaignState,
-    windows::{load_live, read_window, window_columns},
+    windows::{load_live, read_window},
 };
 use crate::{
     model::{Moment, PoolNo},
@@ -60,8 +60,8 @@ pub(super) fn add_windows(
             continue;
         }
         let key = params![campaign, no.0, start.as_micros()];
-        if let Some(columns) = statement.query_row(key, window_columns).optional()? {
-            let (start, window) = read_window(&columns)?;
+        let mut rows = statement.query_and_then(key, read_window)?;
+        if let Some((start, window)) = rows.next().transpose()? {
             schedule.windows.insert(start, window);
         }
     }

@@ -13,7 +13,7 @@ use super::{
     state::CampaignState,
     units::Queue,
     users::{find_block, list_blocks, record_of, remembered},
-    windows::{load_live, read_window, window_columns},
+    windows::{load_live, read_window},
 };
 use crate::{
     model::{CampaignId, Moment, PoolNo, PrizeNo, RequestId, UserId},
@@ -114,14 +114,8 @@ pub(super) fn find_draw(
     };
     let campaign = definition(db, no, draw.version).map_err(StoreError::of_recorded_version)?;
     draw.check(&campaign)?;
-    Ok(DrawAnswer {
-        entry: Arc::new(draw),
-        ledger: entry.id,
-        at: entry.at,
-        replayed: true,
-        campaign,
-        running_low: Vec::new(),
-    })
+    let (draw, id) = (Arc::new(draw), entry.id);
+    Ok(DrawAnswer::replayed(draw, id, entry.at, campaign))
 }
 
 /// A version's definition.
@@ -235,17 +229,14 @@ pub(super) fn windows(
         "SELECT start, record FROM windows WHERE campaign = ?1 AND pool = ?2 AND finish > ?3 ORDER \
          BY finish LIMIT ?4",
     )?;
-    let rows = statement.query_map(
-        params![no, pool.0, after.as_micros(), limit],
-        window_columns,
-    )?;
-    rows.map(|columns| {
-        let (start, window) = read_window(&columns?)?;
+    let values = params![no, pool.0, after.as_micros(), limit];
+    let rows = statement.query_and_then(values, |row| -> Result<WindowView> {
+        let (start, window) = read_window(row)?;
         window.view(pool, start, |prize| {
             won_and_due(db, no, (pool, start, prize), now)
         })
-    })
-    .collect()
+    })?;
+    rows.collect()
 }
 
 /// Units of a window that were won, and those that are released and wait.
@@ -309,14 +300,13 @@ pub(super) fn due_campaigns(
          ORDER BY due, id LIMIT ?4",
     )?;
     let (due, id) = after.map_or((-1, ""), |after| (after.due.as_micros(), after.id.as_str()));
-    let rows = statement.query_map(params![until.as_micros(), due, id, limit], |row| {
-        Ok((moment(row, 0)?, row.get::<_, String>(1)?))
+    let values = params![until.as_micros(), due, id, limit];
+    let rows = statement.query_and_then(values, |row| -> Result<DueCampaign> {
+        let id = CampaignId::parse("campaign", &row.get::<_, String>(1)?);
+        Ok(DueCampaign {
+            due: moment(row, 0)?,
+            id: id.map_err(|problem| StoreError::corrupt(problem.message))?,
+        })
     })?;
-    rows.map(|row| {
-        let (due, id) = row?;
-        let id = CampaignId::parse("campaign", &id);
-        let id = id.map_err(|problem| StoreError::corrupt(problem.message))?;
-        Ok(DueCampaign { due, id })
-    })
-    .collect()
+    rows.collect()
 }

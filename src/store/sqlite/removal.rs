@@ -101,16 +101,15 @@ fn closed_campaigns(
     let (since, id) = after.map_or((-1, ""), |after| {
         (after.since.as_micros(), after.id.as_str())
     });
-    let rows = statement.query_map(params![latest.as_micros(), since, id, limit], |row| {
-        Ok((moment(row, 0)?, row.get::<_, String>(1)?))
+    let values = params![latest.as_micros(), since, id, limit];
+    let rows = statement.query_and_then(values, |row| -> Result<ClosedCampaign> {
+        let id = CampaignId::parse("campaign", &row.get::<_, String>(1)?);
+        Ok(ClosedCampaign {
+            since: moment(row, 0)?,
+            id: id.map_err(|problem| StoreError::corrupt(problem.message))?,
+        })
     })?;
-    rows.map(|row| {
-        let (since, id) = row?;
-        let id = CampaignId::parse("campaign", &id);
-        let id = id.map_err(|problem| StoreError::corrupt(problem.message))?;
-        Ok(ClosedCampaign { since, id })
-    })
-    .collect()
+    rows.collect()
 }
 
 /// Makes a campaign's row its tombstone.

@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::{
     columns::{definition, from_json, moment},
@@ -369,87 +369,54 @@ pub(super) fn load_view(
     id: &CampaignId,
     known: Option<&CampaignView>,
 ) -> Result<Option<LoadedView>> {
-    let found = db
-        .prepare_cached(
-            "SELECT no, version, lifecycle, touched, paused_prizes, nonce, commitment,
-                    blocked_users, users, wins, consolations, nothings, holds, entries,
-                    spent_day, spent_today
-             FROM campaigns WHERE id = ?1 AND removed IS NULL",
-        )?
-        .query_row([id.as_str()], |row| {
-            let counts = DrawCounts {
+    let mut statement = db.prepare_cached(
+        "SELECT no, version, lifecycle, touched, paused_prizes, nonce, commitment,
+                blocked_users, users, wins, consolations, nothings, holds, entries,
+                spent_day, spent_today
+         FROM campaigns WHERE id = ?1 AND removed IS NULL",
+    )?;
+    let mut rows = statement.query_and_then([id.as_str()], |row| -> Result<LoadedView> {
+        let no: i64 = row.get(0)?;
+        let version: u32 = row.get(1)?;
+        let code: u8 = row.get(2)?;
+        let paused: Vec<PrizeNo> = from_json(&row.get::<_, String>(4)?)?;
+        let noted: Option<String> = row.get(12)?;
+        let campaign = match known.filter(|known| known.version == version) {
+            Some(known) => Arc::clone(&known.campaign),
+            None => definition(db, no, version)?,
+        };
+        rules::check_prizes(&campaign, paused.iter())?;
+        let noted: Vec<Hold> = noted.map_or(Ok(Vec::new()), |noted| from_json(&noted))?;
+        let lifecycle = Lifecycle::from_code(code.into())?;
+        let view = CampaignView {
+            campaign,
+            version,
+            lifecycle,
+            holds: rules::holds(lifecycle, &paused, &noted, None),
+            touched: row.get(3)?,
+            paused_prizes: paused.into(),
+            versions: load_versions(db, no)?.into(),
+            nonce: Nonce(row.get(5)?),
+            commitment: row.get(6)?,
+            blocked_users: row.get(7)?,
+        };
+        Ok(LoadedView {
+            no,
+            view,
+            users: row.get(8)?,
+            counts: DrawCounts {
                 wins: row.get(9)?,
                 consolations: row.get(10)?,
                 nothings: row.get(11)?,
-            };
-            let text: String = row.get(4)?;
-            let commitment: String = row.get(6)?;
-            Ok((
-                row.get::<_, i64>(0)?,
-                row.get::<_, u32>(1)?,
-                row.get::<_, u8>(2)?,
-                row.get::<_, bool>(3)?,
-                text,
-                row.get::<_, [u8; 32]>(5)?,
-                commitment,
-                row.get::<_, u64>(7)?,
-                row.get::<_, u64>(8)?,
-                counts,
-                row.get::<_, Option<String>>(12)?,
-                row.get::<_, u64>(13)?,
-                SpentDay {
-                    day: Day(row.get(14)?),
-                    amount: row.get(15)?,
-                },
-            ))
+            },
+            entries: row.get(13)?,
+            spent_day: SpentDay {
+                day: Day(row.get(14)?),
+                amount: row.get(15)?,
+            },
         })
-        .optional()?;
-    let Some((
-        no,
-        version,
-        code,
-        touched,
-        paused,
-        nonce,
-        commitment,
-        blocked,
-        users,
-        counts,
-        noted,
-        entries,
-        spent_day,
-    )) = found
-    else {
-        return Ok(None);
-    };
-    let paused: Vec<PrizeNo> = from_json(&paused)?;
-    let campaign = match known.filter(|known| known.version == version) {
-        Some(known) => Arc::clone(&known.campaign),
-        None => definition(db, no, version)?,
-    };
-    rules::check_prizes(&campaign, paused.iter())?;
-    let noted: Vec<Hold> = noted.map_or(Ok(Vec::new()), |noted| from_json(&noted))?;
-    let lifecycle = Lifecycle::from_code(code.into())?;
-    let view = CampaignView {
-        campaign,
-        version,
-        lifecycle,
-        holds: rules::holds(lifecycle, &paused, &noted, None),
-        touched,
-        paused_prizes: paused.into(),
-        versions: load_versions(db, no)?.into(),
-        nonce: Nonce(nonce),
-        commitment: commitment.into(),
-        blocked_users: blocked,
-    };
-    Ok(Some(LoadedView {
-        no,
-        view,
-        users,
-        counts,
-        entries,
-        spent_day,
-    }))
+    })?;
+    rows.next().transpose()
 }
 
 fn load_versions(db: &Connection, campaign: i64) -> Result<Vec<VersionInfo>> {
@@ -457,28 +424,19 @@ fn load_versions(db: &Connection, campaign: i64) -> Result<Vec<VersionInfo>> {
         "SELECT version, at, operator, reason, proposed_by FROM versions
          WHERE campaign = ?1 ORDER BY version",
     )?;
-    let rows = statement.query_map([campaign], |row| {
-        Ok((
-            row.get(0)?,
-            moment(row, 1)?,
-            row.get::<_, String>(2)?,
-            row.get(3)?,
-            row.get::<_, Option<String>>(4)?,
-        ))
-    })?;
     let named = |id: &str| {
         let parsed = OperatorId::parse("operator", id);
         parsed.map_err(|problem| StoreError::corrupt(problem.message))
     };
-    rows.map(|row| {
-        let (version, at, operator, reason, proposed_by) = row?;
+    let rows = statement.query_and_then([campaign], |row| -> Result<VersionInfo> {
+        let proposed_by: Option<String> = row.get(4)?;
         Ok(VersionInfo {
-            version,
-            at,
-            operator: named(&operator)?,
-            reason,
+            version: row.get(0)?,
+            at: moment(row, 1)?,
+            operator: named(&row.get::<_, String>(2)?)?,
+            reason: row.get(3)?,
             proposed_by: proposed_by.as_deref().map(named).transpose()?,
         })
-    })
-    .collect()
+    })?;
+    rows.collect()
 }

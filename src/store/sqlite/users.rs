@@ -1,6 +1,6 @@
 //! What is kept of each user: the record, the draws remembered beside it, and who is blocked.
 
-use rusqlite::{Connection, OptionalExtension, Row as DbRow, params};
+use rusqlite::{Connection, Row as DbRow, params};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -14,6 +14,7 @@ use crate::{
         Moment, RequestId, UserId,
         caps::PrizeCounts,
         limits::{HourDraws, UserRecord},
+        number::is_zero,
         personal::Progress,
         zone::Day,
     },
@@ -38,11 +39,6 @@ struct More {
     bonus_today: u32,
     #[serde(default, skip_serializing_if = "Progress::is_empty")]
     progress: Progress,
-}
-
-/// Serde hands out references.
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 impl Step<'_> {
@@ -222,11 +218,10 @@ pub(super) fn find_block(
     campaign: i64,
     user: &UserId,
 ) -> Result<Option<BlockedUser>> {
-    let found = db
-        .prepare_cached("SELECT user, note FROM blocked WHERE campaign = ?1 AND user = ?2")?
-        .query_row(params![campaign, user.as_str()], block_columns)
-        .optional()?;
-    found.map(read_block).transpose()
+    let sql = "SELECT user, note FROM blocked WHERE campaign = ?1 AND user = ?2";
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query_and_then(params![campaign, user.as_str()], read_block)?;
+    rows.next().transpose()
 }
 
 /// Blocked users by id, after `after`.
@@ -241,19 +236,16 @@ pub(super) fn list_blocks(
     let mut statement = db.prepare_cached(
         "SELECT user, note FROM blocked WHERE campaign = ?1 AND user > ?2 ORDER BY user LIMIT ?3",
     )?;
-    let rows = statement.query_map(params![campaign, after, limit], block_columns)?;
-    rows.map(|columns| read_block(columns?)).collect()
+    let rows = statement.query_and_then(params![campaign, after, limit], read_block)?;
+    rows.collect()
 }
 
-/// Columns of a block: user, note.
-fn block_columns(row: &DbRow<'_>) -> rusqlite::Result<(String, Option<String>)> {
-    Ok((row.get(0)?, row.get(1)?))
-}
-
-fn read_block((user, note): (String, Option<String>)) -> Result<BlockedUser> {
-    let user = UserId::parse("user", &user);
+/// Makes a block of its row: user, note.
+fn read_block(row: &DbRow<'_>) -> Result<BlockedUser> {
+    let user = UserId::parse("user", &row.get::<_, String>(0)?);
+    let note: Option<String> = row.get(1)?;
     Ok(BlockedUser {
         user: user.map_err(|problem| StoreError::corrupt(problem.message))?,
-        note: note.map(|note| from_json(&note)).transpose()?,
+        note: note.as_deref().map(from_json).transpose()?,
     })
 }

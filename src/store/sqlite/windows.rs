@@ -24,16 +24,12 @@ pub(super) fn load_live(
          SELECT start, record FROM windows INDEXED BY open_windows
          WHERE campaign = ?1 AND pool = ?2 AND finish <= ?3 AND is_open = 1",
     )?;
-    let rows = statement.query_map(params![campaign, pool.0, now.as_micros()], window_columns)?;
-    rows.map(|columns| read_window(&columns?)).collect()
+    let rows = statement.query_and_then(params![campaign, pool.0, now.as_micros()], read_window)?;
+    rows.collect()
 }
 
-/// Columns of a window: start, record.
-pub(super) fn window_columns(row: &Row<'_>) -> rusqlite::Result<(Moment, String)> {
-    Ok((moment(row, 0)?, row.get(1)?))
-}
-
-/// Makes a window of its columns.
-pub(super) fn read_window((start, record): &(Moment, String)) -> Result<(Moment, Window)> {
-    Ok((*start, from_json(record)?))
+/// Makes a window of its row: start, record.
+pub(super) fn read_window(row: &Row<'_>) -> Result<(Moment, Window)> {
+    let record: String = row.get(1)?;
+    Ok((moment(row, 0)?, from_json(&record)?))
 }

@@ -92,14 +92,6 @@ fn has_hours(pool: &proto::Pool) -> bool {
     }
 }
 
-/// The schedule of a pool.
-fn schedule(campaign: &Campaign, pool: PoolNo) -> Option<&Schedule> {
-    match &campaign.pools.get(usize::from(pool.0))?.kind {
-        PoolKind::Schedule(schedule) => Some(schedule),
-        PoolKind::Deck(_) | PoolKind::Personal(_) => None,
-    }
-}
-
 impl Canvas {
     /// What a form or an address asks for; none if the campaign has no schedule.
     ///
@@ -118,7 +110,7 @@ impl Canvas {
             return Ok(None);
         };
         let pool = campaign.pool_no(&pool.id).unwrap_or(PoolNo(0));
-        let Some(in_force) = schedule(&campaign, pool).cloned() else {
+        let Some(in_force) = campaign.schedule(pool).cloned() else {
             return Ok(None);
         };
         let known = |text| decoded(&campaign, pool, text);
@@ -356,5 +348,5 @@ fn decoded(campaign: &Campaign, pool: PoolNo, text: &str) -> Result<Option<Sched
         return Err(problems);
     };
     let campaign = with_schedule(campaign, pool, &message)?;
-    Ok(schedule(&campaign, pool).cloned())
+    Ok(campaign.schedule(pool).cloned())
 }

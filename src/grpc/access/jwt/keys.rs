@@ -86,21 +86,14 @@ struct SetFile {
 #[derive(Deserialize)]
 struct KeyFile {
     kty: String,
-    #[serde(default)]
     kid: Option<String>,
-    #[serde(default)]
     alg: Option<String>,
     #[serde(default, rename = "use")]
     purpose: Option<String>,
-    #[serde(default)]
     crv: Option<String>,
-    #[serde(default)]
     n: Option<String>,
-    #[serde(default)]
     e: Option<String>,
-    #[serde(default)]
     x: Option<String>,
-    #[serde(default)]
     y: Option<String>,
 }
 

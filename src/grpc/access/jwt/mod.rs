@@ -31,9 +31,7 @@ struct Parts<'a> {
 #[derive(Deserialize)]
 struct Header {
     alg: String,
-    #[serde(default)]
     kid: Option<String>,
-    #[serde(default)]
     crit: Option<serde_json::Value>,
 }
 

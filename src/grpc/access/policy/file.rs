@@ -31,7 +31,6 @@ pub(super) struct IssuerFile {
     pub(super) name: Text,
     pub(super) issuer: Text,
     pub(super) audience: Text,
-    #[serde(default)]
     pub(super) claim: Option<Text>,
     pub(super) jwks: JwksFile,
 }
@@ -39,13 +38,9 @@ pub(super) struct IssuerFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct JwksFile {
-    #[serde(default)]
     pub(super) file: Option<Text>,
-    #[serde(default)]
     pub(super) url: Option<Text>,
-    #[serde(default)]
     pub(super) ca_file: Option<Text>,
-    #[serde(default)]
     pub(super) token_file: Option<Text>,
 }
 
@@ -59,9 +54,7 @@ pub(super) struct IdentityFile {
     pub(super) subjects: Vec<SubjectFile>,
     #[serde(default)]
     pub(super) certificates: Vec<CertificateFile>,
-    #[serde(default)]
     pub(super) rate: Option<RateFile>,
-    #[serde(default)]
     pub(super) sessions_from: Option<Text>,
 }
 
@@ -69,7 +62,6 @@ pub(super) struct IdentityFile {
 #[serde(deny_unknown_fields)]
 pub(super) struct TokenFile {
     pub(super) sha256: Text,
-    #[serde(default)]
     pub(super) until: Option<Text>,
 }
 
@@ -83,9 +75,7 @@ pub(super) struct SubjectFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CertificateFile {
-    #[serde(default)]
     pub(super) spiffe: Option<Text>,
-    #[serde(default)]
     pub(super) subject: Option<Text>,
 }
 
@@ -93,7 +83,6 @@ pub(super) struct CertificateFile {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct RateFile {
     pub(super) per_second: Spanned<u32>,
-    #[serde(default)]
     pub(super) burst: Option<Spanned<u32>>,
 }
 

@@ -133,10 +133,7 @@ pub(in crate::store::redis) struct Base {
 /// Reads the packet of a user.
 pub(super) fn decode_grab(unpacker: &mut Unpacker<'_>, base: Base) -> Result<Packet> {
     let (number, amount_minor) = (unpacker.int()?, unpacker.int()?);
-    let since = unpacker.raw(MOMENT_BYTES)?;
-    let since = since
-        .iter()
-        .fold(0, |micros, byte| micros << 8 | i64::from(*byte));
+    let since = unpacker.big_endian(MOMENT_BYTES)? as i64;
     let sequence = base.ledger.sequence.checked_add(unpacker.int()?);
     let at = base.created.as_micros().checked_add(since);
     Ok(Packet {

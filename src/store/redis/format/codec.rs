@@ -96,12 +96,9 @@ impl<'a> Unpacker<'a> {
         self.0.is_empty()
     }
 
-    pub(crate) fn int<T>(&mut self) -> Result<T>
-    where
-        T: rmp_int::FromInt,
-    {
+    pub(crate) fn int<T: TryFrom<i64>>(&mut self) -> Result<T> {
         let value: i64 = decode::read_int(&mut self.0).map_err(|_| malformed())?;
-        T::from_int(value).ok_or_else(malformed)
+        T::try_from(value).map_err(|_| malformed())
     }
 
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
@@ -177,26 +174,6 @@ impl<'a> Unpacker<'a> {
     pub(crate) fn moment(&mut self) -> Result<Moment> {
         self.int().map(Moment::from_micros)
     }
-}
-
-/// Whole numbers that can be read from msgpack.
-mod rmp_int {
-    /// A whole number type.
-    pub(crate) trait FromInt: Sized {
-        /// The number, if it is in range.
-        fn from_int(value: i64) -> Option<Self>;
-    }
-
-    macro_rules! from_int {
-        ($($type:ty),+) => { $(
-            impl FromInt for $type {
-                fn from_int(value: i64) -> Option<Self> {
-                    value.try_into().ok()
-                }
-            }
-        )+ };
-    }
-    from_int!(i64, u64, i32, u32, u16, u8);
 }
 
 pub(crate) fn malformed() -> StoreError {

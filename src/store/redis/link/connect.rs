@@ -7,7 +7,7 @@ use std::{
 };
 
 use redis::{Cmd, Value};
-use tokio::{task::AbortHandle, time::sleep};
+use tokio::{task::JoinSet, time::sleep};
 
 use super::{
     cluster,
@@ -46,22 +46,8 @@ pub struct Connections {
     url: RedisUrl,
     /// How many replicas confirm a write; none if no replica is waited for.
     pub(crate) quorum: Option<Quorum>,
-    _follower: Option<Follower>,
-}
-
-/// The task that follows the master; it ends when this is dropped.
-struct Follower(AbortHandle);
-
-impl Follower {
-    fn start(follow: impl Future<Output = ()> + Send + 'static) -> Option<Self> {
-        Some(Self(tokio::spawn(follow).abort_handle()))
-    }
-}
-
-impl Drop for Follower {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    /// The task that follows the masters; it ends when this is dropped.
+    _follower: JoinSet<()>,
 }
 
 /// A server that takes writes.
@@ -89,7 +75,8 @@ impl Connections {
     pub fn new(url: &RedisUrl, size_max: usize) -> Result<Self, SetupError> {
         let dialer = Arc::new(Dialer::new(url)?);
         let directory = Arc::new(Directory::new(dialer, size_max));
-        let follower = match &url.topology {
+        let mut follower = JoinSet::new();
+        match &url.topology {
             Topology::Single(server) => {
                 let found = Found {
                     address: server.clone(),
@@ -98,18 +85,15 @@ impl Connections {
                     linked: 0,
                 };
                 directory.learn(&[found], Vec::new());
-                None
             }
             Topology::Sentinel { sentinels, master } => {
                 let (sentinels, master) = (sentinels.clone(), master.clone());
-                let follow = sentinel::follow(Arc::clone(&directory), sentinels, master);
-                Follower::start(follow)
+                follower.spawn(sentinel::follow(Arc::clone(&directory), sentinels, master));
             }
             Topology::Cluster(nodes) => {
-                let follow = cluster::follow(Arc::clone(&directory), nodes.clone());
-                Follower::start(follow)
+                follower.spawn(cluster::follow(Arc::clone(&directory), nodes.clone()));
             }
-        };
+        }
         Ok(Self {
             directory,
             url: url.clone(),

@@ -191,14 +191,7 @@ impl Core {
         let campaign = campaign.map_err(StoreError::of_recorded_version)?;
         let entry = remembered.into_entry(user.clone(), request.clone(), String::new());
         entry.check(&campaign)?;
-        Ok(DrawAnswer {
-            ledger,
-            at,
-            replayed: true,
-            campaign,
-            entry: Arc::new(entry),
-            running_low: Vec::new(),
-        })
+        Ok(DrawAnswer::replayed(Arc::new(entry), ledger, at, campaign))
     }
 
     /// Those of these users who are blocked (with `is_blocked`), or who are not.

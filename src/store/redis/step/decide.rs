@@ -11,7 +11,7 @@ use super::campaign::{from_json, to_json};
 use crate::store::redis::{core::Core, format::reply};
 use crate::{
     chance::hex,
-    model::{CampaignId, Moment, PoolNo, RequestId},
+    model::{CampaignId, Moment, PoolNo, RequestId, number::is_zero},
     store::{
         ApproveCommand, Change, Executed, LedgerId, Operated, Operation, ProposalId, Refusal,
         Result, StoreError, WinOperation, WonUnit,
@@ -96,10 +96,6 @@ pub(crate) struct Remembered {
     version: Option<u32>,
 }
 
-fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
 /// A digest by which a retry of an operation is recognized; `proposal` is the one that it approved.
 pub(crate) fn operation_fingerprint(
     operation: &Operation,
@@ -181,6 +177,19 @@ fn of_win(win: &WonUnit, operation: &WinOperation) -> Remembered {
         users: 0,
         version: None,
     }
+}
+
+/// Makes a change: tries again while other steps are faster.
+pub(crate) async fn until_made<T, F>(mut attempt: impl FnMut() -> F) -> Result<T>
+where
+    F: Future<Output = Result<Option<T>>>,
+{
+    for _ in 0..ROUNDS_MAX {
+        if let Some(made) = attempt().await? {
+            return Ok(made);
+        }
+    }
+    Err(contended())
 }
 
 /// The error of a step that found others to be faster each time.

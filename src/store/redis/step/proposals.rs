@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use super::{
     campaign::{decode, from_json, to_json},
     commit::{Commit, Kind},
-    decide::{ROUNDS_MAX, approval_fingerprint, contended},
+    decide::{approval_fingerprint, until_made},
 };
 use crate::store::redis::{
     RedisStore,
@@ -249,32 +249,17 @@ impl Core {
 impl ProposalStore for RedisStore {
     async fn propose(&self, command: ProposeCommand) -> Result<ProposalReply> {
         let _turn = self.turn(&command.campaign).lock().await;
-        for _ in 0..ROUNDS_MAX {
-            if let Some(reply) = self.core.try_propose(&command).await? {
-                return Ok(reply);
-            }
-        }
-        Err(contended())
+        until_made(|| self.core.try_propose(&command)).await
     }
 
     async fn approve(&self, command: ApproveCommand) -> Result<Operated> {
         let _turn = self.turn(command.change.campaign()).lock().await;
-        for _ in 0..ROUNDS_MAX {
-            if let Some(operated) = self.core.try_approve(&command).await? {
-                return Ok(operated);
-            }
-        }
-        Err(contended())
+        until_made(|| self.core.try_approve(&command)).await
     }
 
     async fn reject(&self, command: RejectCommand) -> Result<ProposalReply> {
         let _turn = self.turn(&command.campaign).lock().await;
-        for _ in 0..ROUNDS_MAX {
-            if let Some(reply) = self.core.try_reject(&command).await? {
-                return Ok(reply);
-            }
-        }
-        Err(contended())
+        until_made(|| self.core.try_reject(&command)).await
     }
 
     async fn proposals(&self, campaign: &CampaignId) -> Result<Proposals> {

@@ -32,16 +32,14 @@ pub(super) fn grabs(
          > ?2
          ORDER BY packet LIMIT ?3",
     )?;
-    let rows = statement.query_map(params![no, after, limit], |row| {
-        Ok((row.get::<_, String>(0)?, packet(row, 1)?))
+    let rows = statement.query_and_then(params![no, after, limit], |row| -> Result<GrabView> {
+        let user = UserId::parse("user", &row.get::<_, String>(0)?);
+        Ok(GrabView {
+            user: user.map_err(|problem| StoreError::corrupt(problem.message))?,
+            packet: packet(row, 1)?,
+        })
     })?;
-    rows.map(|row| {
-        let (user, packet) = row?;
-        let user = UserId::parse("user", &user);
-        let user = user.map_err(|problem| StoreError::corrupt(problem.message))?;
-        Ok(GrabView { user, packet })
-    })
-    .collect()
+    rows.collect()
 }
 
 /// Envelopes whose refund, or whose removal, is due.

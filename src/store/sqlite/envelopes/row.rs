@@ -1,6 +1,6 @@
 //! An envelope's row, and those that the writer keeps in memory between steps.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, params};
 use sha2::{Digest as _, Sha256};
 
 use super::sums::Sums;
@@ -97,41 +97,31 @@ impl EnvelopeRow {
 
 /// Reads an envelope, also one that is being removed.
 pub(super) fn load(db: &Connection, id: &EnvelopeId) -> Result<Option<EnvelopeRow>> {
-    let found = db
-        .prepare_cached(
-            "SELECT record, no, packets_grabbed, grabbed_minor, last_grab, created_sequence, \
-             refund_sequence
-             FROM envelopes WHERE id = ?1",
-        )?
-        .query_row([id.as_str()], columns)
-        .optional()?;
-    let Some((record, counts, no, created_sequence, refund_sequence)) = found else {
-        return Ok(None);
-    };
-    let state = EnvelopeState {
-        record: from_json(&record)?,
-        grabbed: counts,
-        changes: EnvelopeChanges::default(),
-    };
-    state.check()?;
-    Ok(Some(EnvelopeRow {
-        no,
-        state,
-        created_sequence,
-        refund_sequence,
-        is_changed: false,
-    }))
-}
-
-type Columns = (String, GrabCounts, i64, u64, Option<u64>);
-
-fn columns(row: &Row<'_>) -> rusqlite::Result<Columns> {
-    let counts = GrabCounts {
-        packets: row.get(2)?,
-        amount_minor: row.get(3)?,
-        last: row.get::<_, Option<i64>>(4)?.map(Moment::from_micros),
-    };
-    Ok((row.get(0)?, counts, row.get(1)?, row.get(5)?, row.get(6)?))
+    let mut statement = db.prepare_cached(
+        "SELECT record, no, packets_grabbed, grabbed_minor, last_grab, created_sequence, \
+         refund_sequence
+         FROM envelopes WHERE id = ?1",
+    )?;
+    let mut rows = statement.query_and_then([id.as_str()], |row| -> Result<EnvelopeRow> {
+        let state = EnvelopeState {
+            record: from_json(&row.get::<_, String>(0)?)?,
+            grabbed: GrabCounts {
+                packets: row.get(2)?,
+                amount_minor: row.get(3)?,
+                last: row.get::<_, Option<i64>>(4)?.map(Moment::from_micros),
+            },
+            changes: EnvelopeChanges::default(),
+        };
+        state.check()?;
+        Ok(EnvelopeRow {
+            no: row.get(1)?,
+            state,
+            created_sequence: row.get(5)?,
+            refund_sequence: row.get(6)?,
+            is_changed: false,
+        })
+    })?;
+    rows.next().transpose()
 }
 
 /// Removes rows; with the last ones the envelope itself, of which only the digest of its id

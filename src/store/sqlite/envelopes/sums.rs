@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::store::{EnvelopeSums, Result, StoreError, rules::envelope::SumsChange};
 
@@ -61,19 +61,14 @@ const COLUMNS: &str =
 
 fn load(db: &Connection, currency: &str) -> Result<EnvelopeSums> {
     let sql = format!("SELECT {COLUMNS} FROM envelope_sums WHERE currency = ?1");
-    let found = db
-        .prepare_cached(&sql)?
-        .query_row([currency], columns)
-        .optional()?;
-    found.map_or_else(
-        || {
-            Ok(EnvelopeSums {
-                currency: currency.to_owned(),
-                ..EnvelopeSums::default()
-            })
-        },
-        finish,
-    )
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut rows = statement.query_and_then([currency], sums)?;
+    rows.next().unwrap_or_else(|| {
+        Ok(EnvelopeSums {
+            currency: currency.to_owned(),
+            ..EnvelopeSums::default()
+        })
+    })
 }
 
 fn save(db: &Connection, sums: &EnvelopeSums) -> Result<()> {
@@ -104,9 +99,9 @@ pub(super) fn read(db: &Connection) -> Result<Vec<EnvelopeSums>> {
     }
     let sql = format!("SELECT {COLUMNS} FROM envelope_sums ORDER BY currency");
     let mut statement = db.prepare_cached(&sql)?;
-    let rows = statement.query_map([], columns)?;
+    let rows = statement.query_and_then([], sums)?;
     rows.map(|row| {
-        let mut sums = finish(row?)?;
+        let mut sums = row?;
         let waiting = waiting.get(&sums.currency).copied().unwrap_or(0);
         sums.envelopes_agree = waiting == sums.waiting_minor;
         Ok(sums)
@@ -114,28 +109,23 @@ pub(super) fn read(db: &Connection) -> Result<Vec<EnvelopeSums>> {
     .collect()
 }
 
-type Columns = (EnvelopeSums, [String; 4]);
-
-fn columns(row: &Row<'_>) -> rusqlite::Result<Columns> {
-    let sums = EnvelopeSums {
-        currency: row.get(0)?,
-        envelopes: row.get(1)?,
-        open: row.get(2)?,
-        ..EnvelopeSums::default()
-    };
-    Ok((sums, [row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?]))
-}
-
-fn finish((mut sums, texts): Columns) -> Result<EnvelopeSums> {
-    let parse = |text: &String| {
+/// Makes sums of a row of [`COLUMNS`].
+fn sums(row: &Row<'_>) -> Result<EnvelopeSums> {
+    let minor = |column: usize| -> Result<u128> {
+        let text: String = row.get(column)?;
         text.parse::<u128>()
             .map_err(|_| StoreError::corrupt(format!("`{text}` is no sum of envelopes")))
     };
-    sums.created_minor = parse(&texts[0])?;
-    sums.grabbed_minor = parse(&texts[1])?;
-    sums.waiting_minor = parse(&texts[2])?;
-    sums.refunded_minor = parse(&texts[3])?;
-    Ok(sums)
+    Ok(EnvelopeSums {
+        currency: row.get(0)?,
+        envelopes: row.get(1)?,
+        open: row.get(2)?,
+        created_minor: minor(3)?,
+        grabbed_minor: minor(4)?,
+        waiting_minor: minor(5)?,
+        refunded_minor: minor(6)?,
+        envelopes_agree: false,
+    })
 }
 
 #[cfg(test)]
