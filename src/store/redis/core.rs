@@ -205,8 +205,10 @@ impl Core {
         let span = trace::for_call(Operation::Script(script.name()));
         let sent = Instant::now();
         let reply = match kept {
-            Kept::Yes => self.connections.write(script, keys, &all).await,
-            Kept::No => self.connections.run(script, keys, &all).await,
+            Kept::Yes if self.level.awaits_replicas() => {
+                self.connections.write(script, keys, &all).await
+            }
+            Kept::Yes | Kept::No => self.connections.run(script, keys, &all).await,
         };
         let reply = reply.map_err(StoreError::from);
         if let Some(span) = span {

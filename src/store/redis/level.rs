@@ -4,11 +4,19 @@
 //! seconds draws are refused; or, with the option for it, their answers state the level that is
 //! left.
 
-use tokio::sync::watch;
+use std::time::Duration;
+
+use tokio::{sync::watch, time::Instant};
 use tracing::{error, info, warn};
 
-use super::link::findings::{Findings, Problem, name_of};
+use super::link::{
+    findings::{Findings, Problem, name_of},
+    timeouts::ANSWER_MAX,
+};
 use crate::store::{Durability, Executed, Result, StoreError};
+
+/// How long a call of Redis may be under way.
+const UNDER_WAY_MAX: Duration = ANSWER_MAX.saturating_mul(2);
 
 /// What to do while Redis keeps less than the level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +48,8 @@ pub(super) struct Level {
 struct Standing {
     problems: Vec<Problem>,
     warnings: Vec<String>,
+    /// When a lower level was found last, and which: writes have not waited for replicas then.
+    weaker: Option<(Instant, Durability)>,
 }
 
 impl Level {
@@ -64,10 +74,27 @@ impl Level {
         self.promised
     }
 
-    /// The level that answers state.
+    /// The level that answers state. It rises late, once no answer is under way of a write that has
+    /// not waited for replicas.
     pub(super) fn stated(&self) -> Durability {
         let standing = self.standing.borrow();
-        let leaves = standing.problems.iter().filter_map(|found| found.leaves);
+        let left = self.left(&standing.problems);
+        match standing.weaker {
+            Some((at, weaker)) if at.elapsed() < UNDER_WAY_MAX => left.min(weaker),
+            _ => left,
+        }
+    }
+
+    /// Whether writes wait for replicas: not while answers state that a lower level is left, since
+    /// a replica that keeps less does not confirm.
+    pub(super) fn awaits_replicas(&self) -> bool {
+        let standing = self.standing.borrow();
+        self.on_weaker == OnWeakerLevel::Refuse || self.left(&standing.problems) == self.promised
+    }
+
+    /// The level that these problems leave.
+    fn left(&self, problems: &[Problem]) -> Durability {
+        let leaves = problems.iter().filter_map(|found| found.leaves);
         leaves.fold(self.promised, Durability::min)
     }
 
@@ -95,13 +122,14 @@ impl Level {
         let Findings {
             mut problems,
             warnings,
+            silent,
             ..
         } = findings;
         let before = self.standing.borrow().clone();
-        if !had_replicas {
-            let kept = before.problems.iter().filter(|found| found.is_of_replicas);
-            problems.extend(kept.cloned());
-        }
+        let was_looked_at =
+            |of: &Problem| !silent.contains(&of.master) && (had_replicas || !of.is_of_replicas);
+        let kept = before.problems.iter().filter(|of| !was_looked_at(of));
+        problems.extend(kept.cloned());
         let is_known = |text: &String| before.problems.iter().any(|found| found.text == *text);
         for found in problems.iter().filter(|found| !is_known(&found.text)) {
             error!(promised = name_of(self.promised), "{}", found.text);
@@ -121,7 +149,14 @@ impl Level {
         } else {
             before.warnings
         };
-        self.standing.send_replace(Standing { problems, warnings });
+        let left = self.left(&before.problems);
+        let is_weaker = self.on_weaker == OnWeakerLevel::State && left < self.promised;
+        let weaker = is_weaker.then(|| (Instant::now(), left));
+        self.standing.send_replace(Standing {
+            problems,
+            warnings,
+            weaker: weaker.or(before.weaker),
+        });
     }
 }
 
@@ -133,7 +168,7 @@ mod tests {
         let level = Level::new(Durability::Strict, on_weaker);
         let mut findings = Findings::default();
         for leaves in leaves {
-            findings.problem(*leaves, "appendfsync is everysec".into());
+            findings.problem("redis:6379", *leaves, "appendfsync is everysec");
         }
         level.note(findings, true);
         level
@@ -155,6 +190,31 @@ mod tests {
         assert_eq!(executed, Executed::No);
         assert!(detail.contains("appendfsync is everysec"), "{detail}");
         assert!(detail.contains("--durability strict"), "{detail}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_level_is_stated_again_once_no_write_is_under_way_that_waited_for_less() {
+        let level = level(OnWeakerLevel::State, &[Some(Durability::Local)]);
+        assert!(!level.awaits_replicas());
+        level.note(Findings::default(), true);
+        assert!(level.awaits_replicas());
+        assert_eq!(level.stated(), Durability::Local);
+        tokio::time::advance(UNDER_WAY_MAX).await;
+        assert_eq!(level.stated(), Durability::Strict);
+    }
+
+    #[test]
+    fn what_was_found_on_a_server_stands_while_it_does_not_answer() {
+        let level = level(OnWeakerLevel::Refuse, &[Some(Durability::Fast)]);
+        let silent = |server: &str| {
+            let mut findings = Findings::default();
+            findings.silent.push(server.into());
+            findings
+        };
+        level.note(silent("redis:6379"), true);
+        assert!(level.admit().is_err());
+        level.note(silent("redis:6380"), true);
+        assert_eq!(level.admit(), Ok(()));
     }
 
     #[test]

@@ -29,6 +29,7 @@ promises![
     a_budget_in_all_counts_what_was_won_before_it_was_set,
     a_budget_survives_a_restart,
     amounts_beyond_32_bits_are_exact,
+    what_was_ever_won_may_pass_53_bits,
 ];
 
 /// A deck of mugs for 3 yuan and pins for 1.
@@ -361,6 +362,32 @@ async fn amounts_beyond_32_bits_are_exact(world: &mut World) {
     assert_eq!(counts, [3, left as usize]);
     assert_eq!(spent(world).await, (most, most));
     assert_eq!(world.draw(draw("v")).await.causes(), [Cause::Budget]);
+}
+
+async fn what_was_ever_won_may_pass_53_bits(world: &mut World) {
+    let value = (1_u64 << 51) + 1;
+    world
+        .begin(&format!(
+            "
+            budget: {{total: {{currencyCode: JPY, units: {}}}}}
+            prizes: [{{id: car, stock: 9, value: {{currencyCode: JPY, units: {value}}}}}]
+            pools: [{{id: cars, deck: {{size: 9, cards: {{car: 9}}}}}}]
+            ",
+            3 * value - 1
+        ))
+        .await;
+    // Five are won and three revoked, so two are left.
+    for (won, revoked) in [(2, 2), (2, 1), (1, 0)] {
+        let answer = world.draw(draw("u").times(won)).await;
+        assert_eq!(answer.wins(), won as usize);
+        for win in answer.won_units().iter().take(revoked) {
+            let revoke = WinOperation::Revoke { withdraw: true };
+            world.try_operate_win(win, revoke).await.unwrap();
+        }
+        world.pass(hours(24)).await;
+    }
+    assert_eq!(spent(world).await.1, 2 * value);
+    assert_eq!(world.draw(draw("u")).await.causes(), [Cause::Budget]);
 }
 
 /// Eight callers draw without pause while the clock passes midnight. On either side five mugs fit.

@@ -1,6 +1,9 @@
 //! One request id has one outcome (P4).
 
-use tombola::store::{DrawAnswer, DrawCommand, Operation, Refusal, StoreError};
+use tombola::{
+    model::Moment,
+    store::{DrawAnswer, DrawCommand, Operation, Refusal, StoreError},
+};
 
 use crate::support::{Answer as _, DrawWords as _, World, at, draw, hours, seconds};
 use crate::support::{request, user, words::campaign_id};
@@ -177,6 +180,9 @@ async fn an_expired_request_never_draws_but_is_replayed(world: &mut World) {
     same(&again, &first);
     let late = draw("u").named("late").expiring(expires);
     assert_eq!(world.refused(late).await, Refusal::Expired(expires));
+    let in_1970 = draw("u").named("in-1970").expiring(Moment::EPOCH);
+    let refused = world.refused(in_1970).await;
+    assert_eq!(refused, Refusal::Expired(Moment::EPOCH));
     world.pass(hours(24)).await;
     world.tick().await;
     let forgotten = world.refused(once().expiring(expires)).await;

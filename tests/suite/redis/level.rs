@@ -8,7 +8,12 @@ use tombola::store::{
 };
 
 use crate::support::{
-    World, draw, on_redis::OnRedis, plain_replicas::with_replicas, redis_server::RedisServer,
+    World, draw,
+    on_redis::OnRedis,
+    plain_replicas::{with_replicas, with_replicas_of},
+    program::Program,
+    redis_group::RedisCluster,
+    redis_server::RedisServer,
 };
 
 const YAML: &str = "
@@ -94,6 +99,63 @@ async fn answers_state_the_level_that_is_left_if_so_asked_for() {
         (drawn.is_ok() && store.durability() == Durability::Local).then_some(())
     })
     .await;
+}
+
+/// A replica without an append-only file never confirms that it has a write on disk.
+#[tokio::test]
+async fn answers_state_the_level_that_is_left_while_a_replica_keeps_less() {
+    let servers = Arc::new(with_replicas_of(Program::Redis8, 1, &[]));
+    let level = LevelOptions {
+        on_weaker: OnWeakerLevel::State,
+        ..LevelOptions::default()
+    };
+    let host = OnRedis::at(&servers[0].url(), servers.clone());
+    let world = World::new(host.keeping(Durability::Strict, level)).await;
+    world.begin(YAML).await;
+    world.draw(draw("u")).await;
+    let store = world.store().clone();
+    assert_eq!(store.durability(), Durability::Strict);
+    for (setting, left) in [
+        ("appendonly no", Durability::Local),
+        ("appendonly yes", Durability::Strict),
+    ] {
+        set(&servers[1], setting);
+        // Until the settings are read, a draw may lack the confirmation of the replica.
+        let is_stated = |drawn: Result<()>| {
+            let is_stated = drawn.is_ok() && store.durability() == left;
+            is_stated.then_some(())
+        };
+        draw_until(&world, is_stated).await;
+        store.now().await.unwrap();
+    }
+}
+
+/// A master that does not answer says nothing of the settings of the others.
+#[tokio::test]
+async fn the_settings_of_a_master_are_read_while_another_one_hangs() {
+    let cluster = Arc::new(RedisCluster::start());
+    for node in &cluster.nodes {
+        set(node, "cluster-require-full-coverage no");
+    }
+    let host = OnRedis::at(&cluster.url(), cluster.clone()).undivided();
+    let slot = cluster.nodes[0].command(&["CLUSTER", "KEYSLOT", &host.tag()]);
+    let own = cluster.owner(&slot);
+    let world = World::new(host).await;
+    world.begin(YAML).await;
+    world.draw(draw("u")).await;
+    let other = &cluster.nodes[(own + 1) % cluster.nodes.len()];
+    other.freeze();
+    set(&cluster.nodes[own], "appendfsync everysec");
+    draw_until(&world, |drawn| match drawn {
+        Err(StoreError::Unavailable { detail, .. }) => {
+            detail.contains("appendfsync is everysec").then_some(())
+        }
+        _ => None,
+    })
+    .await;
+    set(&cluster.nodes[own], "appendfsync always");
+    draw_until(&world, |drawn| drawn.ok()).await;
+    other.thaw();
 }
 
 /// Weaker settings of two replicas: the replica's index, the setting, and what is said of it.

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use tombola::store::DrawCommand;
+use tombola::{
+    chance::Salt,
+    store::{DrawCommand, Durability, SettledUpTo, redis::LevelOptions},
+};
 
 use crate::support::{
-    DrawWords as _, World, campaign, draw, hours, on_redis::OnRedis, redis_server::RedisServer,
-    words::campaign_id,
+    DrawWords as _, World, campaign, draw, hours, on_redis::OnRedis, plain_replicas::with_replicas,
+    redis_server::RedisServer, request, user, words::campaign_id,
 };
 
 const YAML: &str = "
@@ -240,4 +243,50 @@ async fn a_code_takes_at_most_40_bytes_more_than_its_text() {
     let each = (used() - before) / CODES;
     println!("{each} bytes for each code of {} bytes", codes[0].len());
     assert!(each <= codes[0].len() + 40, "{each}");
+}
+
+/// What is settled leaves a server that takes no more draws.
+#[tokio::test]
+async fn settled_entries_leave_a_full_server() {
+    let server = Arc::new(RedisServer::start(&[]));
+    let host = OnRedis::at(&server.url(), server.clone());
+    settled_entries_leave(host.undivided(), &server).await;
+}
+
+/// The same where replicas confirm what is read.
+#[tokio::test]
+async fn settled_entries_leave_a_full_server_at_strict() {
+    let servers = Arc::new(with_replicas(1, &[]));
+    let host = OnRedis::at(&servers[0].url(), servers.clone());
+    let host = host.keeping(Durability::Strict, LevelOptions::default());
+    settled_entries_leave(host.undivided(), &servers[0]).await;
+}
+
+async fn settled_entries_leave(host: OnRedis, server: &RedisServer) {
+    let ledger = format!("{}ledger", host.tag());
+    let world = World::new(host).await;
+    world.begin(YAML).await;
+    for number in 0..300 {
+        let command = draw(&format!("u{number}")).named("one");
+        world.draw(command).await;
+    }
+    let entries = || -> usize { server.command(&["XLEN", &ledger]).parse().unwrap() };
+    let before = entries();
+    let words = ["CONFIG", "SET", "maxmemory", "1"];
+    assert_eq!(server.command(&words), "OK");
+    assert!(world.try_draw(draw("v")).await.is_err(), "it is full");
+    let store = world.store();
+    let read = store.unsettled(0, None, 10_000).await.unwrap();
+    let settled = SettledUpTo {
+        sequence: read.entries.last().unwrap().id.sequence,
+        fork: read.fork,
+    };
+    store.salt(0, "spring", Salt([7; 32])).await.unwrap();
+    assert!(store.trim(0, &settled).await.unwrap());
+    assert!(entries() < before, "{} of {before}", entries());
+    let name = (campaign_id("spring"), user("u1"), request("one"));
+    let found = store.find_draw(&name.0, &name.1, &name.2).await.unwrap();
+    assert!(found.replayed);
+    let words = ["CONFIG", "SET", "maxmemory", "0"];
+    assert_eq!(server.command(&words), "OK");
 }

@@ -28,6 +28,8 @@ pub(super) const HAS_PAYMENT: u64 = 4;
 const HAS_SEGMENTS: u64 = 1024;
 /// What a caller's grant asks for, in place of what a draw asks for.
 pub(crate) const A_GRANT: u64 = 0;
+/// When a draw without `expire_time` expires.
+const NEVER: i64 = 0;
 
 /// What a caller grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +58,7 @@ pub(crate) fn encode_kind(command: &DrawCommand) -> Vec<u8> {
     let mut packer = Packer(Vec::with_capacity(16));
     let expire = command
         .expire
-        .map_or(0, |at| at.as_micros().min(MOMENT_MAX));
+        .map_or(NEVER, |at| at.as_micros().clamp(NEVER + 1, MOMENT_MAX));
     packer.count(what(command)).int(expire);
     packer.bytes(&payment_digest(&command.payment_ref)).done()
 }
@@ -64,7 +66,7 @@ pub(crate) fn encode_kind(command: &DrawCommand) -> Vec<u8> {
 /// The same of a caller's grant.
 pub(crate) fn encode_bonus_kind(command: &BonusCommand) -> Vec<u8> {
     let mut packer = Packer::default();
-    packer.count(A_GRANT).int(0);
+    packer.count(A_GRANT).int(NEVER);
     let mut grant = Packer::default();
     pack_grant(&mut grant, command.draws, command.expires);
     packer.bytes(&grant.done()).done()

@@ -74,7 +74,9 @@ async fn examine(
         }
     }
     if durability == Durability::Strict {
-        replicas::inspect(connections, &mut findings).await?;
+        for master in connections.each_master().await? {
+            replicas::inspect(connections, &master, &mut findings).await?;
+        }
     } else if connections.url().fails_over() {
         findings.warnings.push(format!(
             "--durability {}: a failover may lose draws that were acknowledged; only --durability \
@@ -91,23 +93,48 @@ pub(crate) async fn recheck(
     durability: Durability,
     with_replicas: bool,
 ) -> Result<Findings, CheckError> {
-    let mut findings = Findings::default();
+    let (mut findings, mut answered, mut fault) = (Findings::default(), false, None);
     for master in connections.each_master().await? {
-        let mut inspection = Inspection {
-            master: &master,
-            findings: &mut findings,
-        };
-        let info = inspection.info().await?;
-        inspection.check_level(info.as_ref(), durability).await?;
+        let known = findings.problems.len();
+        let looked = recheck_one(
+            connections,
+            &master,
+            (durability, with_replicas),
+            &mut findings,
+        );
+        match looked.await {
+            Ok(()) => answered = true,
+            // It says nothing of the others.
+            Err(error) => {
+                findings.problems.truncate(known);
+                findings.silent.push(master.address().to_owned());
+                fault = Some(error);
+            }
+        }
     }
+    match fault {
+        Some(error) if !answered => Err(error),
+        _ => Ok(findings),
+    }
+}
+
+async fn recheck_one(
+    connections: &Connections,
+    master: &Master<'_>,
+    (durability, with_replicas): (Durability, bool),
+    findings: &mut Findings,
+) -> Result<(), CheckError> {
+    let mut inspection = Inspection { master, findings };
+    let info = inspection.info().await?;
+    inspection.check_level(info.as_ref(), durability).await?;
     if with_replicas && durability == Durability::Strict {
-        let masters = findings.problems.len();
-        replicas::inspect(connections, &mut findings).await?;
-        for found in &mut findings.problems[masters..] {
+        let of_master = findings.problems.len();
+        replicas::inspect(connections, master, findings).await?;
+        for found in &mut findings.problems[of_master..] {
             found.is_of_replicas = true;
         }
     }
-    Ok(findings)
+    Ok(())
 }
 
 /// One master under inspection.
@@ -123,8 +150,8 @@ impl Inspection<'_> {
 
     /// A problem that leaves a lower level.
     fn weakens(&mut self, leaves: Option<Durability>, text: impl AsRef<str>) {
-        let line = format!("{}: {}", self.master.address(), text.as_ref());
-        self.findings.problem(leaves, line);
+        let master = self.master.address();
+        self.findings.problem(master, leaves, text.as_ref());
     }
 
     fn warn(&mut self, text: impl AsRef<str>) {

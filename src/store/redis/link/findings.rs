@@ -41,6 +41,8 @@ pub struct Checked {
 /// A reason why a level does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
+    /// The server that takes writes on which, or on whose replicas, it was found.
+    pub(crate) master: String,
     /// What is wrong, on which server, and what to set.
     pub(crate) text: String,
     /// The level that still holds, if any does.
@@ -57,13 +59,16 @@ pub(crate) struct Findings {
     pub(crate) warnings: Vec<String>,
     /// Of the master that has the least left.
     pub(crate) memory: Option<Use>,
+    /// The masters that did not answer: nothing is known of them.
+    pub(crate) silent: Vec<String>,
 }
 
 impl Findings {
     /// Adds a problem of a master.
-    pub(crate) fn problem(&mut self, leaves: Option<Durability>, text: String) {
+    pub(crate) fn problem(&mut self, master: &str, leaves: Option<Durability>, text: &str) {
         self.problems.push(Problem {
-            text,
+            master: master.to_owned(),
+            text: format!("{master}: {text}"),
             leaves,
             is_of_replicas: false,
         });

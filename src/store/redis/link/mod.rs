@@ -21,5 +21,5 @@ pub(super) mod pool;
 mod replicas;
 mod sentinel;
 mod slots;
-mod timeouts;
+pub(super) mod timeouts;
 pub(super) mod url;

@@ -29,21 +29,19 @@ struct Found {
     fsync: Option<String>,
 }
 
-/// Checks the replicas of every master.
+/// Checks the replicas of a master.
 pub(crate) async fn inspect(
     connections: &Connections,
+    master: &Master<'_>,
     findings: &mut Findings,
 ) -> Result<(), CheckError> {
-    for master in connections.each_master().await? {
-        let mut inspection = Inspection {
-            connections,
-            master: &master,
-            findings,
-            priorities: BTreeSet::new(),
-        };
-        inspection.check().await?;
-    }
-    Ok(())
+    let mut inspection = Inspection {
+        connections,
+        master,
+        findings,
+        priorities: BTreeSet::new(),
+    };
+    inspection.check().await
 }
 
 /// The replicas of one master under inspection.
@@ -215,14 +213,13 @@ impl Inspection<'_> {
     }
 
     fn problem(&mut self, text: &str) {
-        let line = format!("{}: {text}", self.master.address());
-        self.findings.problem(None, line);
+        self.findings.problem(self.master.address(), None, text);
     }
 
     /// A problem for which the primary alone still keeps what it acknowledges.
     fn weakens(&mut self, text: &str) {
-        let line = format!("{}: {text}", self.master.address());
-        self.findings.problem(Some(Durability::Local), line);
+        let leaves = Some(Durability::Local);
+        self.findings.problem(self.master.address(), leaves, text);
     }
 }
 

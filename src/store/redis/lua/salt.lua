@@ -9,9 +9,11 @@ local refusal, now, _, replid = open_to_write()
 if refusal then
     return refusal
 end
--- What is there is read on a full server too, which takes no new bytes.
 local kept = redis.call('HGET', KEYS[2], ARGV[3])
 if not kept then
+    -- A full server refuses the first write of a script if that may need memory, and no later one.
+    -- Entries that wait there can be settled only with these few bytes.
+    redis.call('HDEL', KEYS[1], 'none')
     redis.call('HSET', KEYS[2], ARGV[3], ARGV[4])
     kept = ARGV[4]
 end

@@ -21,13 +21,18 @@ local number = tonumber(settled)
 if not last or number > last or #redis.call('XRANGE', KEYS[2], item, item) == 0 then
     return { reply_head(now, replid, 0), 'R' }
 end
-local before = settled_entry()
-if format >= FULL_ENTRIES_FORMAT and (not before or before < number) then
-    local at = oldest_after(number - 1)
+local before, at, jumps = settled_entry(), nil, nil
+local is_news = format >= FULL_ENTRIES_FORMAT and (not before or before < number)
+if is_news then
+    at = oldest_after(number - 1)
     if not at then
         return redis.error_reply('WRONGTYPE ' .. KEYS[2] .. ': item ' .. item .. ' has no moment')
     end
-    local jumps = jumps_after(number)
+    jumps = jumps_after(number)
+end
+-- A full server refuses the first write of a script if that may need memory, and no later one.
+local removed = redis.call('XTRIM', KEYS[2], 'MINID', '~', item)
+if is_news then
     redis.call('HSET', KEYS[1], 'settled', settled .. ' ' .. digits(at), 'jumps', jumps)
 end
-return { reply_head(now, replid, 0), digits(redis.call('XTRIM', KEYS[2], 'MINID', '~', item)) }
+return { reply_head(now, replid, 0), digits(removed) }

@@ -59,11 +59,15 @@ local function open_budget(c, revoked)
     local day = tonumber(found[1] or 0)
     budget.day = math.max(day, c.today)
     budget.today = c.today > day and 0 or tonumber(found[2] or 0)
-    for index = 3, #names do
-        budget.all = budget.all + tonumber(found[index] or 0) * values[index - 3]
-    end
+    local back = {}
     for index = 1, budget.has_total and revoked and #revoked or 0, 2 do
-        budget.all = budget.all - revoked[index + 1] * values[revoked[index]]
+        back[revoked[index]] = revoked[index + 1]
+    end
+    -- Amounts are exact below 2^53, and so is what is won at a time, but not all that was ever won.
+    for index = 3, #names do
+        local prize = index - 3
+        local units = math.max(tonumber(found[index] or 0) - (back[prize] or 0), 0)
+        budget.all = budget.all + units * values[prize]
     end
     budget.over = prizes_over(budget, budget.today, budget.all)
 end
