@@ -1,6 +1,6 @@
 //! Reading the ledger in PostgreSQL.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, panic, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use deadpool::managed::{self, Metrics, Pool, PoolError, RecycleError, RecycleResult, TimeoutType};
@@ -69,20 +69,31 @@ impl PostgresReader {
 
     /// Rows of a statement. It is planned for its parameters each time, so that partitions and
     /// indexes are chosen by them.
-    async fn query(&self, sql: &Sql) -> Result<Vec<Row>, ReadError> {
+    async fn query(&self, sql: Sql) -> Result<Vec<Row>, ReadError> {
         let client = self.pool.get().await.map_err(no_connection)?;
-        let owned: Vec<_> = sql.values.iter().map(parameter).collect();
-        let parameters = owned.iter();
-        let parameters = parameters.map(|(value, kind)| (&**value, kind.clone()));
-        let parameters: Vec<(&(dyn ToSql + Sync), Type)> =
-            parameters.map(|(value, kind)| (value as _, kind)).collect();
-        match timeout(ANSWER_MAX, client.query_typed(&sql.text, &parameters)).await {
-            Ok(rows) => Ok(rows.map_err(SinkError::from)?),
-            Err(_) => {
-                // Nobody knows what this connection is doing: it is closed.
-                drop(managed::Object::take(client));
-                Err(SinkError::TimedOut(ANSWER_MAX).into())
-            }
+        // If the caller goes away, PostgreSQL still works on the statement. The connection returns
+        // to the pool only after that: statements of others would wait behind it.
+        let asked = tokio::spawn(query_on(client, sql));
+        match asked.await {
+            Ok(rows) => rows,
+            Err(error) => panic::resume_unwind(error.into_panic()),
+        }
+    }
+}
+
+/// Rows of a statement, over this connection.
+async fn query_on(client: managed::Object<Manager>, sql: Sql) -> Result<Vec<Row>, ReadError> {
+    let owned: Vec<_> = sql.values.iter().map(parameter).collect();
+    let parameters = owned.iter();
+    let parameters = parameters.map(|(value, kind)| (&**value, kind.clone()));
+    let parameters: Vec<(&(dyn ToSql + Sync), Type)> =
+        parameters.map(|(value, kind)| (value as _, kind)).collect();
+    match timeout(ANSWER_MAX, client.query_typed(&sql.text, &parameters)).await {
+        Ok(rows) => Ok(rows.map_err(SinkError::from)?),
+        Err(_) => {
+            // Nobody knows what this connection is doing: it is closed.
+            drop(managed::Object::take(client));
+            Err(SinkError::TimedOut(ANSWER_MAX).into())
         }
     }
 }
@@ -134,7 +145,7 @@ fn no_connection(error: PoolError<SinkError>) -> ReadError {
 #[async_trait]
 impl LedgerReader for PostgresReader {
     async fn cursors(&self) -> Result<BTreeMap<u32, SettledTo>, ReadError> {
-        let found = self.query(&Sql::cursors(SCHEMA)).await?;
+        let found = self.query(Sql::cursors(SCHEMA)).await?;
         Ok(found.iter().map(rows::cursor).collect())
     }
 
@@ -145,11 +156,11 @@ impl LedgerReader for PostgresReader {
         limit: usize,
     ) -> Result<Vec<Entry>, ReadError> {
         let lost = Sql::lost_after(partition, after, SCHEMA);
-        let lost = self.query(&lost).await?;
+        let lost = self.query(lost).await?;
         let lost: Vec<_> = lost.iter().map(rows::lost).collect();
         for between in outside(&lost, after) {
             let sql = Sql::entries_between(partition, between, limit, SCHEMA);
-            let found = self.query(&sql).await?;
+            let found = self.query(sql).await?;
             if !found.is_empty() {
                 return found.iter().map(rows::entry).map(decode).collect();
             }
@@ -163,15 +174,13 @@ impl LedgerReader for PostgresReader {
         unit: &str,
     ) -> Result<Option<SettledWin>, ReadError> {
         let found = self
-            .query(&Sql::win(campaign, unit, Source::Schema(SCHEMA)))
+            .query(Sql::win(campaign, unit, Source::Schema(SCHEMA)))
             .await?;
         Ok(found.first().map(rows::win))
     }
 
     async fn wins(&self, query: &WinQuery) -> Result<Rows<SettledWin>, ReadError> {
-        let found = self
-            .query(&Sql::wins(query, Source::Schema(SCHEMA)))
-            .await?;
+        let found = self.query(Sql::wins(query, Source::Schema(SCHEMA))).await?;
         Ok(Rows {
             more: found.len() == query.range.limit,
             rows: found.iter().map(rows::win).collect(),
@@ -179,14 +188,12 @@ impl LedgerReader for PostgresReader {
     }
 
     async fn draws_of(&self, wins: &[&Win]) -> Result<Vec<Entry>, ReadError> {
-        let found = self.query(&Sql::draws_of(wins, SCHEMA)).await?;
+        let found = self.query(Sql::draws_of(wins, SCHEMA)).await?;
         found.iter().map(rows::entry).map(decode).collect()
     }
 
     async fn list(&self, query: &EntryQuery) -> Result<Rows<Entry>, ReadError> {
-        let found = self
-            .query(&Sql::list(query, Source::Schema(SCHEMA)))
-            .await?;
+        let found = self.query(Sql::list(query, Source::Schema(SCHEMA))).await?;
         let found = found.iter().map(rows::entry).collect();
         Rows::of(found, query.range.limit)
     }
@@ -197,7 +204,7 @@ impl LedgerReader for PostgresReader {
         between: (Moment, Moment),
     ) -> Result<Vec<Hour>, ReadError> {
         let sql = Sql::activity(campaign, between, SCHEMA);
-        let found = self.query(&sql).await?;
+        let found = self.query(sql).await?;
         Ok(found.iter().map(rows::hour).collect())
     }
 
@@ -206,7 +213,7 @@ impl LedgerReader for PostgresReader {
         campaign: &CampaignId,
         version: Option<u32>,
     ) -> Result<Option<Entry>, ReadError> {
-        let found = self.query(&Sql::applied(campaign, version, SCHEMA)).await?;
+        let found = self.query(Sql::applied(campaign, version, SCHEMA)).await?;
         found.first().map(rows::entry).map(decode).transpose()
     }
 
@@ -217,17 +224,17 @@ impl LedgerReader for PostgresReader {
         request: &RequestId,
     ) -> Result<Option<Entry>, ReadError> {
         let sql = Sql::draw((campaign, user), request, Source::Schema(SCHEMA));
-        let found = self.query(&sql).await?;
+        let found = self.query(sql).await?;
         found.first().map(rows::entry).map(decode).transpose()
     }
 
     async fn removed(&self, which: Removed<'_>) -> Result<Vec<RemovedCampaign>, ReadError> {
-        let found = self.query(&Sql::removed(which, SCHEMA)).await?;
+        let found = self.query(Sql::removed(which, SCHEMA)).await?;
         found.iter().map(rows::removed).map(row::removed).collect()
     }
 
     async fn removed_versions(&self, campaign: &CampaignId) -> Result<Vec<VersionInfo>, ReadError> {
-        let found = self.query(&Sql::removed_versions(campaign, SCHEMA)).await?;
+        let found = self.query(Sql::removed_versions(campaign, SCHEMA)).await?;
         let columns = found.iter().map(rows::version);
         columns
             .map(|columns| row::version(campaign, columns))
@@ -240,7 +247,7 @@ impl LedgerReader for PostgresReader {
         version: u32,
     ) -> Result<Option<Arc<Campaign>>, ReadError> {
         let sql = Sql::removed_version(campaign, version, SCHEMA);
-        let found = self.query(&sql).await?;
+        let found = self.query(sql).await?;
         let found = found.first().map(|row| row.get::<_, &[u8]>(0));
         found
             .map(|bytes| row::definition(campaign, bytes))

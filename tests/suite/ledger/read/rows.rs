@@ -93,3 +93,34 @@ async fn a_postgres_that_comes_back_is_read_again() {
     server.restart();
     reader.cursors().await.unwrap();
 }
+
+/// The statements of the database that wait for a lock.
+async fn waiting(database: &Database) -> i64 {
+    let sql = "SELECT count(*) FROM pg_stat_activity
+               WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    database.number(sql).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_whose_caller_went_away_holds_no_other_caller_up() {
+    let database = Database::new().await;
+    let world = World::new(Embedded::new()).await;
+    let reader = reader(&database, &world);
+    let lock = database.server.connect(&database.name).await;
+    let locked = lock.batch_execute("BEGIN; LOCK TABLE tombola.wins IN ACCESS EXCLUSIVE MODE");
+    locked.await.unwrap();
+    let caller = tokio::spawn({
+        let reader = Arc::clone(&reader);
+        async move {
+            let campaign = CampaignId::parse("campaign", "spring").unwrap();
+            reader.win(&campaign, "deck:1:1").await
+        }
+    });
+    while waiting(&database).await == 0 {
+        tokio::task::yield_now().await;
+    }
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
+    reader.cursors().await.unwrap();
+    assert_eq!(waiting(&database).await, 1, "it still waits for the lock");
+}
