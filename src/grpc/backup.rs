@@ -62,16 +62,27 @@ impl AdminService for Admin {
         let mut stopping = self.stopping.clone();
         // A backup may take minutes until its first byte, so the stream begins before it.
         tokio::spawn(trace::inherit(async move {
-            let error = tokio::select! {
-                sent = run(&desk, &turn, &sender) => sent.err(),
-                _ = stopping.wait_for(|is_stopping| *is_stopping) => Some(CallError::WatchEnded),
-            };
-            if let Some(error) = error {
+            let sent = until_gone(run(&desk, &turn, &sender), &sender, &mut stopping).await;
+            if let Err(error) = sent {
                 give(&sender, Err(status(&error, ""))).await;
             }
         }));
         let parts: Parts = Box::pin(ReceiverStream::new(receiver));
         Ok(Response::new(parts))
+    }
+}
+
+/// Works until the client goes away or the server stops: then the copy ends, and others have their
+/// turn.
+async fn until_gone(
+    work: impl Future<Output = Result<(), CallError>>,
+    sender: &Sender,
+    stopping: &mut watch::Receiver<bool>,
+) -> Result<(), CallError> {
+    tokio::select! {
+        done = work => done,
+        () = sender.closed() => Ok(()),
+        _ = stopping.wait_for(|is_stopping| *is_stopping) => Err(CallError::WatchEnded),
     }
 }
 
@@ -142,4 +153,24 @@ fn unreadable(error: io::Error) -> CallError {
         detail,
     }
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_backup_ends_when_its_client_goes_away_or_the_server_stops() {
+        let (stop, mut stopping) = watch::channel(false);
+        let (sender, receiver) = mpsc::channel(READY_MAX);
+        let gone = async { drop(receiver) };
+        let (ended, ()) = tokio::join!(until_gone(pending(), &sender, &mut stopping), gone);
+        assert!(ended.is_ok());
+        let (sender, _receiver) = mpsc::channel(READY_MAX);
+        stop.send(true).unwrap();
+        let ended = until_gone(pending(), &sender, &mut stopping).await;
+        assert!(matches!(ended, Err(CallError::WatchEnded)), "{ended:?}");
+    }
 }
