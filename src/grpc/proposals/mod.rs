@@ -3,6 +3,7 @@
 //! The store alone decides who may approve what, in the step that makes the change. A proposed
 //! version is checked like one that is applied: when it is proposed, shown and approved.
 
+mod list;
 mod view;
 
 use std::{sync::Arc, time::Duration};
@@ -10,9 +11,11 @@ use std::{sync::Arc, time::Duration};
 use tonic::Request;
 use tracing::info;
 
+pub(super) use self::list::list_proposals;
+
 use self::view::view;
 use super::{
-    access::{Caller, Rpc},
+    access::Caller,
     apply::{self, How, NewVersion},
     desk::{CALLER_TIME_MAX, Deadline, Desk, OPERATOR_TIME_MAX, Reply, compute, see_through},
     operations::{prize_no, schedule_no},
@@ -39,8 +42,6 @@ const TTL_DEFAULT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// For how long it can be approved at least, and at most.
 const TTL_MIN: Duration = Duration::from_secs(60);
 const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Campaigns whose proposals are read at once.
-const READ_AT_ONCE: usize = 100;
 
 type Result<T> = std::result::Result<T, CallError>;
 type Asked = proto::propose_change_request::Change;
@@ -376,95 +377,6 @@ pub(super) async fn get_proposal(
         Ok(reply)
     };
     desk.read(deadline, work).await
-}
-
-/// A page of proposals. Its token is the campaign and the id of the last one of the page before.
-pub(super) async fn list_proposals(
-    desk: &Desk,
-    request: Request<proto::ListProposalsRequest>,
-) -> Reply<proto::ListProposalsResponse> {
-    let deadline = Deadline::of(&request, CALLER_TIME_MAX);
-    let visible = Caller::of(&request)?.visible(Rpc::ListProposals);
-    let message = request.into_inner();
-    let work = async {
-        let mut fields = Fields::default();
-        let size = fields.page_size(message.page_size);
-        let one = (!message.campaign_id.is_empty()).then(|| fields.campaign(&message.campaign_id));
-        let token = read_token(&message.page_token);
-        if token.is_none() {
-            fields.add("page_token", "is not a token that this service gave");
-        }
-        let state = proto::ProposalState::try_from(message.state);
-        if state.is_err() {
-            fields.add("state", "is no state of a proposal");
-        }
-        let token = fields.finish(token)?;
-        let state = state
-            .ok()
-            .filter(|it| *it != proto::ProposalState::Unspecified);
-        let mut found = Vec::new();
-        let mut campaigns = match one.flatten() {
-            Some(id) => vec![id],
-            None => token.iter().map(|(id, _)| id.clone()).collect(),
-        };
-        let is_all = message.campaign_id.is_empty();
-        let mut after = token.as_ref().map(|(id, _)| id.clone());
-        loop {
-            for id in campaigns.drain(..) {
-                if visible.has_campaign(id.as_str()) {
-                    let after = token.as_ref().filter(|(named, _)| *named == id);
-                    let of_campaign = proposals_of(desk.store(), &id, after.map(|it| &it.1));
-                    let mut of_campaign = of_campaign.await?;
-                    of_campaign.retain(|it| state.is_none_or(|state| it.state() == state));
-                    found.extend(of_campaign);
-                }
-            }
-            if found.len() > size || !is_all {
-                break;
-            }
-            let store = desk.store();
-            campaigns = (store.campaigns_with_proposals(after.as_ref(), READ_AT_ONCE)).await?;
-            match campaigns.last() {
-                Some(last) => after = Some(last.clone()),
-                None => break,
-            }
-        }
-        let more = found.len() > size;
-        found.truncate(size);
-        let last = found.last().filter(|_| more);
-        Ok(proto::ListProposalsResponse {
-            next_page_token: last.map_or_else(String::new, |last| {
-                format!("{}/{}", last.campaign_id, last.proposal_id)
-            }),
-            proposals: found,
-        })
-    };
-    desk.read(deadline, work).await
-}
-
-/// The last proposal of the page before, if there was one; none if the token is none of ours.
-fn read_token(token: &str) -> Option<Option<(CampaignId, ProposalId)>> {
-    if token.is_empty() {
-        return Some(None);
-    }
-    let (campaign, proposal) = token.rsplit_once('/')?;
-    let campaign = CampaignId::parse("page_token", campaign).ok()?;
-    Some(Some((campaign, ProposalId::parse(proposal)?)))
-}
-
-/// The proposals of a campaign after one of them, or all.
-async fn proposals_of(
-    store: &dyn Store,
-    id: &CampaignId,
-    after: Option<&ProposalId>,
-) -> Result<Vec<proto::Proposal>> {
-    let list = store.proposals(id).await?.0;
-    let known = after.and_then(|after| list.iter().position(|known| known.id == *after));
-    let mut views = Vec::new();
-    for known in list.iter().skip(known.map_or(0, |index| index + 1)) {
-        views.push(view(store, id, known).await?);
-    }
-    Ok(views)
 }
 
 fn named(

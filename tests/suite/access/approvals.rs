@@ -1,10 +1,13 @@
 //! Changes that one identity proposes and another approves, by real tokens.
 
-use tombola::proto::{
-    ApplyCampaignRequest, ApproveProposalRequest, ApproveProposalResponse, Campaign,
-    CloseCampaignRequest, GetProposalRequest, ListOperationsRequest, ListProposalsRequest,
-    PauseCampaignRequest, Proposal, ProposalState, ProposeChangeRequest, ProposeChangeResponse,
-    RejectProposalRequest, ResumeCampaignRequest, propose_change_request::Change,
+use tombola::{
+    proto::{
+        ApplyCampaignRequest, ApproveProposalRequest, ApproveProposalResponse, Campaign,
+        CloseCampaignRequest, GetProposalRequest, ListOperationsRequest, ListProposalsRequest,
+        PauseCampaignRequest, Proposal, ProposalState, ProposeChangeRequest, ProposeChangeResponse,
+        RejectProposalRequest, ResumeCampaignRequest, propose_change_request::Change,
+    },
+    store::proposal::DONE_PROPOSALS_MAX,
 };
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -257,6 +260,57 @@ async fn whoever_may_only_propose_changes_nothing_alone() {
     assert_eq!(states, [ProposalState::Approved, ProposalState::Rejected]);
     let refused = approve(&ann, &second).await.unwrap_err();
     assert_eq!(reason(Code::FailedPrecondition, &refused), "PROPOSAL_VOID");
+}
+
+#[tokio::test]
+async fn pages_of_proposals_go_on_behind_one_that_was_removed() {
+    let gate = Gate::new(POLICY);
+    let (ann, bea) = (gate.by("ann").await, gate.by("bea").await);
+    apply(&ann, campaign("spring", 1000, true), 0, false)
+        .await
+        .unwrap();
+    let propose = async |stock| {
+        let proposed = propose(&ann, campaign("spring", stock, true), 1).await;
+        proposed.unwrap().proposal.unwrap().proposal_id
+    };
+    let propose_and_reject = async |stock| {
+        let request = RejectProposalRequest {
+            campaign_id: "spring".into(),
+            proposal_id: propose(stock).await,
+            reason: "too many".into(),
+            ..RejectProposalRequest::default()
+        };
+        bea.campaigns().reject_proposal(request).await.unwrap();
+    };
+    let page = async |page_token: &str, campaign: &str, page_size| {
+        let request = ListProposalsRequest {
+            campaign_id: campaign.into(),
+            page_size,
+            page_token: page_token.into(),
+            ..ListProposalsRequest::default()
+        };
+        let page = ann.campaigns().list_proposals(request).await;
+        page.map(tonic::Response::into_inner)
+    };
+    let open = propose(2000).await;
+    for stock in 0..=DONE_PROPOSALS_MAX as u32 {
+        propose_and_reject(2001 + stock).await;
+    }
+    let all = list(&ann, "spring").await;
+    let first = page("", "spring", 2).await.unwrap();
+    assert_eq!(first.proposals, all[..2]);
+    assert_eq!(first.proposals[0].proposal_id, open);
+    propose_and_reject(3000).await;
+    let left = list(&ann, "spring").await;
+    assert_eq!(
+        left[..2],
+        [all[0].clone(), all[2].clone()],
+        "one is removed"
+    );
+    let second = page(&first.next_page_token, "spring", 100).await.unwrap();
+    assert_eq!(second.proposals, left[1..]);
+    let wrong = page(&first.next_page_token, "autumn", 100).await;
+    assert_eq!(wrong.unwrap_err().code(), Code::InvalidArgument);
 }
 
 #[tokio::test]
