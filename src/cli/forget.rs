@@ -23,8 +23,13 @@ use crate::{
 It erases the user's id from the settled ledger, with the request ids and payment references of
 their draws, the references of deliveries to them, and the attributes of their envelopes. Entries
 keep their bytes, in which pseudonyms stand for people, so sums, limits and `tombola audit` stay as
-they are. It cannot be undone, and may be done again. The store itself keeps what it needs of the
-user: the output says what that is.")]
+they are. It cannot be undone, and may be done again.
+
+Wins of an erased user may still be delivered or revoked, and these entries name the user by a
+pseudonym. So each run, for whichever user, also erases the references and reasons in such entries
+of all users who were erased before.
+
+The store itself keeps what it needs of the user: the output says what that is.")]
 pub(super) struct ForgetArgs {
     /// The user
     #[arg(value_name = "USER", value_parser = user_id)]
@@ -49,6 +54,7 @@ What stays, and until when:
   envelopes, grabs and who may grab           as long as the store keeps the envelope
   operators' acts in an embedded store        as long as the store has the campaign
   entries that are not settled yet            until they are: then run this again
+  later draws, deliveries and revocations     until you run this again
   old pages of the database, and backups      until they are overwritten, see docs/ledger.md";
 
 pub(super) async fn run(client: &Client, args: ForgetArgs) -> Outcome {
@@ -62,11 +68,16 @@ pub(super) async fn run(client: &Client, args: ForgetArgs) -> Outcome {
         show(client, &args, &found);
         return Ok(());
     }
-    let question = format!(
-        "Erase user {} from {}? This cannot be undone.",
-        visible(&args.user),
-        counts(&found)
-    );
+    let mut whom = Vec::new();
+    if found.entries > found.later_entries {
+        let own = counts_of_user(&found);
+        whom.push(format!("user {} from {own}", visible(&args.user)));
+    }
+    if found.later_entries > 0 {
+        let later = counts_of_others(&found);
+        whom.push(format!("users who were erased before from {later}"));
+    }
+    let question = format!("Erase {}? This cannot be undone.", whom.join(", and "));
     confirm(&question, args.yes)?;
     let (operator, text) = args.author.resolve_here();
     let reason = Reason { operator, text };
@@ -92,6 +103,8 @@ fn show(client: &Client, args: &ForgetArgs, erased: &Erased) {
         "isDryRun": args.dry_run,
         "entries": erased.entries,
         "wins": erased.wins,
+        "laterEntries": erased.later_entries,
+        "laterWins": erased.later_wins,
         "campaigns": erased.campaigns,
         "envelopes": erased.envelopes,
         "pseudonyms": erased.pseudonyms,
@@ -102,11 +115,20 @@ fn show(client: &Client, args: &ForgetArgs, erased: &Erased) {
 
 fn text(args: &ForgetArgs, erased: &Erased) -> String {
     let user = visible(&args.user);
-    if erased.is_nothing() {
-        return format!("nothing of user {user} was found in the settled ledger\n{STAYS}");
+    let [is, are] = match args.dry_run {
+        true => ["would be"; 2],
+        false => ["is", "are"],
+    };
+    let mut lines = vec![match erased.is_nothing() {
+        true => format!("nothing of user {user} was found in the settled ledger"),
+        false => format!("user {user} {is} erased from {}", counts_of_user(erased)),
+    }];
+    if erased.later_entries > 0 {
+        let later = counts_of_others(erased);
+        lines.push(format!(
+            "users who were erased before {are} erased from {later} that came later"
+        ));
     }
-    let verb = if args.dry_run { "would be" } else { "is" };
-    let mut lines = vec![format!("user {user} {verb} erased from {}", counts(erased))];
     if !erased.campaigns.is_empty() {
         let campaigns: Vec<_> = erased.campaigns.iter().map(String::as_str).collect();
         lines.push(format!("campaigns: {}", campaigns.join(", ")));
@@ -126,11 +148,17 @@ fn text(args: &ForgetArgs, erased: &Erased) -> String {
     lines.join("\n")
 }
 
+fn counts_of_user(erased: &Erased) -> String {
+    let entries = erased.entries - erased.later_entries;
+    counts(entries, erased.wins - erased.later_wins)
+}
+
+/// Those of deliveries and revocations that came after their users were erased.
+fn counts_of_others(erased: &Erased) -> String {
+    counts(erased.later_entries, erased.later_wins)
+}
+
 /// `12 entries and 3 wins`
-fn counts(erased: &Erased) -> String {
-    let entries = match erased.entries {
-        1 => "1 entry".into(),
-        more => format!("{} entries", grouped(more)),
-    };
-    format!("{entries} and {}", counted(erased.wins, "win"))
+fn counts(entries: u64, wins: u64) -> String {
+    format!("{} and {}", counted(entries, "entry"), counted(wins, "win"))
 }

@@ -41,6 +41,8 @@ pub struct Change {
 /// deliveries are erased.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WinChange {
+    /// The user's pseudonym in the rows of wins.
+    pub user: String,
     /// The pseudonym of the request, if the entry is the draw that won.
     pub request: Option<String>,
 }
@@ -97,6 +99,7 @@ pub(in crate::ledger) fn change(row: &EntryRow, user: &str) -> Result<Option<Cha
     };
     let request = values.iter().find(|value| value.kind == Kind::Request);
     let win = WinChange {
+        user: pseudonym.clone(),
         request: request
             .filter(|_| is_draw)
             .map(|request| request.pseudonym.clone()),
@@ -118,6 +121,23 @@ pub(in crate::ledger) fn change(row: &EntryRow, user: &str) -> Result<Option<Cha
         },
         win: (is_own && row.campaign.is_some()).then_some(win),
     }))
+}
+
+/// The columns of a delivery or a revocation that came after its user was erased, without what
+/// belongs to the user; none if nothing does. Its `user_id` is the pseudonym that the row of the
+/// win has, and its bytes have the pseudonym of this pseudonym.
+///
+/// # Errors
+/// The bytes or the columns are damaged.
+pub(super) fn change_later(row: &EntryRow) -> Result<Option<Change>, Unreadable> {
+    let Some(user) = &row.user else {
+        return Ok(None);
+    };
+    let mut later = change(row, user)?;
+    if let Some(win) = later.as_mut().and_then(|change| change.win.as_mut()) {
+        win.user.clone_from(user);
+    }
+    Ok(later)
 }
 
 /// The pseudonyms in a body with the clear values beside them, in the order of the walk.

@@ -1,6 +1,12 @@
 //! Erases the clear values of a user from a sink: the columns beside the canonical bytes. The bytes
 //! have pseudonyms, and stay as they are, so nothing that is computed from them changes.
 //!
+//! A win of an erased user may be delivered or revoked later. The service then knows the user only
+//! by the pseudonym in the row of the win, so the new entry has this pseudonym as its `user_id`.
+//! Nobody can tell whose it is without the master key, which an eraser does not have. But the table
+//! `erasures` lists the pseudonyms of all erased users. So each erasure also erases what names
+//! users in such entries, whoever they are.
+//!
 //! It works on the sink alone, beside whoever settles. What the store has of the user stays there.
 
 use std::{collections::BTreeSet, path::PathBuf};
@@ -18,8 +24,9 @@ pub use columns::{Change, WinChange};
 pub use postgres::PostgresEraser;
 pub use sqlite::SqliteEraser;
 
-use self::columns::change;
+use self::columns::{change, change_later};
 use super::{PostgresUrl, SinkError, entry::Unreadable, read::EntryRow};
+use crate::store::LedgerId;
 
 /// How often the entries are searched again: settlers add some meanwhile, and may move a month.
 const ROUNDS_MAX: usize = 5;
@@ -62,15 +69,19 @@ pub struct Reason {
 /// What was erased, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Erased {
-    /// Entries with a clear value of the user.
+    /// Entries with a clear value of the user, and those that are in `later_entries`.
     pub entries: u64,
-    /// Rows of wins with one.
+    /// Rows of wins with one, and those that are in `later_wins`.
     pub wins: u64,
+    /// Deliveries and revocations that came after their users were erased. They may be of any user.
+    pub later_entries: u64,
+    /// Rows of wins with the reference of such a delivery.
+    pub later_wins: u64,
     /// The campaigns of these entries.
     pub campaigns: BTreeSet<String>,
     /// The envelopes of these entries.
     pub envelopes: BTreeSet<String>,
-    /// The user's pseudonyms in them.
+    /// The user's pseudonyms in them, without those in later entries.
     pub pseudonyms: BTreeSet<String>,
     /// Entries of format 1 that name the user: they have clear values in their bytes, which stay.
     pub in_bytes: u64,
@@ -79,15 +90,27 @@ pub struct Erased {
 impl Erased {
     /// Whether nothing of the user was found.
     pub fn is_nothing(&self) -> bool {
-        self.entries == 0 && self.in_bytes == 0
+        self.entries == self.later_entries && self.in_bytes == 0
     }
 
-    fn add(&mut self, changes: &[Change]) {
+    fn add(&mut self, changes: &[Change], wins: u64) {
+        self.count(changes, wins);
+        let pseudonyms = changes.iter().map(|change| change.pseudonym.clone());
+        self.pseudonyms.extend(pseudonyms);
+    }
+
+    fn add_later(&mut self, changes: &[Change], wins: u64) {
+        self.count(changes, wins);
+        self.later_entries += changes.len() as u64;
+        self.later_wins += wins;
+    }
+
+    fn count(&mut self, changes: &[Change], wins: u64) {
         self.entries += changes.len() as u64;
+        self.wins += wins;
         for change in changes {
             self.campaigns.extend(change.campaign.clone());
             self.envelopes.extend(change.envelope.clone());
-            self.pseudonyms.insert(change.pseudonym.clone());
         }
     }
 }
@@ -121,8 +144,14 @@ pub trait Eraser: Send {
     /// have it in their bytes.
     async fn find(&mut self, user: &str) -> Result<(Vec<EntryRow>, u64), SinkError>;
 
+    /// The rows of deliveries and revocations that have a pseudonym of an erased user as the id.
+    async fn find_later(&mut self) -> Result<Vec<EntryRow>, SinkError>;
+
     /// The number of rows of wins that have the user's clear id.
     async fn count_wins(&mut self, user: &str) -> Result<u64, SinkError>;
+
+    /// The number of rows of these users' wins that have the reference of a delivery.
+    async fn count_references(&mut self, users: &[String]) -> Result<u64, SinkError>;
 
     /// Writes the changed columns in one transaction, with a row in `erasures`; the number of rows
     /// of wins that changed.
@@ -134,18 +163,22 @@ pub trait Eraser: Send {
 /// # Errors
 /// See [`ForgetError`].
 pub async fn look(sink: &mut dyn Eraser, user: &str) -> Result<Erased, ForgetError> {
-    let (rows, in_bytes) = sink.find(user).await?;
-    let mut found = Erased {
-        in_bytes,
-        wins: sink.count_wins(user).await?,
+    let found = search(sink, user).await?;
+    let wins = sink.count_wins(user).await?;
+    let users = found.later.iter().filter_map(|change| change.win.as_ref());
+    let users: BTreeSet<String> = users.map(|win| win.user.clone()).collect();
+    let later_wins = sink.count_references(&Vec::from_iter(users)).await?;
+    let mut erased = Erased {
+        in_bytes: found.in_bytes,
         ..Erased::default()
     };
-    found.add(&changes(&rows, user)?);
-    Ok(found)
+    erased.add(&found.own, wins);
+    erased.add_later(&found.later, later_wins);
+    Ok(erased)
 }
 
-/// Erases a user's clear values. It may be done again at any time, and then erases what was added
-/// since.
+/// Erases a user's clear values, and what came after earlier erasures of any user. It may be done
+/// again at any time, and then erases what was added since.
 ///
 /// # Errors
 /// See [`ForgetError`]. What was erased before the error stays erased.
@@ -156,37 +189,69 @@ pub async fn forget(
 ) -> Result<Erased, ForgetError> {
     let mut erased = Erased::default();
     for round in 0..=ROUNDS_MAX {
-        let (rows, in_bytes) = sink.find(user).await?;
-        erased.in_bytes = in_bytes;
-        let changes = changes(&rows, user)?;
-        if changes.is_empty() {
+        let found = search(sink, user).await?;
+        erased.in_bytes = found.in_bytes;
+        let is_last = round == ROUNDS_MAX;
+        // Wins of other users that are delivered all the time must not make this one fail.
+        if found.own.is_empty() && (found.later.is_empty() || is_last) {
             return Ok(erased);
-        } else if round == ROUNDS_MAX {
+        } else if is_last {
             break;
         }
-        // In parts, so that neither a transaction nor those who wait for it take long.
-        for part in changes.chunks(CHANGED_AT_ONCE) {
-            erased.wins += sink.write(part, reason).await?;
-            erased.add(part);
+        // In parts, so that neither a transaction nor those who wait for it take long. No part has
+        // both, so the user's row in `erasures` names no other user's pseudonym.
+        for part in found.later.chunks(CHANGED_AT_ONCE) {
+            erased.add_later(part, sink.write(part, reason).await?);
+        }
+        for part in found.own.chunks(CHANGED_AT_ONCE) {
+            erased.add(part, sink.write(part, reason).await?);
         }
     }
     Err(ForgetError::Unfinished)
 }
 
-/// The user's pseudonyms in some entries, as a JSON list.
+/// What is to be erased.
+struct Found {
+    /// Entries of the user.
+    own: Vec<Change>,
+    /// Deliveries and revocations that came after their users were erased.
+    later: Vec<Change>,
+    /// See [`Erased::in_bytes`].
+    in_bytes: u64,
+}
+
+async fn search(sink: &mut dyn Eraser, user: &str) -> Result<Found, ForgetError> {
+    let (rows, in_bytes) = sink.find(user).await?;
+    let later = sink.find_later().await?;
+    let later = changes(&later, change_later)?;
+    let mut own = changes(&rows, |row| change(row, user))?;
+    // Someone may erase a pseudonym as if it were an id. Its entries are among the later ones.
+    let known: BTreeSet<LedgerId> = later.iter().map(|change| change.id).collect();
+    own.retain(|change| !known.contains(&change.id));
+    Ok(Found {
+        own,
+        later,
+        in_bytes,
+    })
+}
+
+/// The pseudonyms of the users in some entries, as a JSON list.
 fn pseudonyms(changes: &[Change]) -> String {
     let all: BTreeSet<&str> = changes.iter().map(|it| it.pseudonym.as_str()).collect();
     serde_json::json!(all).to_string()
 }
 
-fn changes(rows: &[EntryRow], user: &str) -> Result<Vec<Change>, ForgetError> {
+fn changes(
+    rows: &[EntryRow],
+    change: impl Fn(&EntryRow) -> Result<Option<Change>, Unreadable>,
+) -> Result<Vec<Change>, ForgetError> {
     let changes = rows.iter().filter_map(|row| {
         let unreadable = |cause| ForgetError::Unreadable {
             partition: row.id.partition,
             sequence: row.id.sequence,
             cause,
         };
-        change(row, user).map_err(unreadable).transpose()
+        change(row).map_err(unreadable).transpose()
     });
     changes.collect()
 }

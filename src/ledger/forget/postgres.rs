@@ -72,9 +72,38 @@ impl Eraser for PostgresEraser {
         bounded(work).await
     }
 
+    async fn find_later(&mut self) -> Result<Vec<EntryRow>, SinkError> {
+        // With `OFFSET 0` each pseudonym is looked up in the index `entries_by_user`. Without it,
+        // PostgreSQL may read all entries and join them.
+        let sql = format!(
+            "SELECT {ENTRY_COLUMNS} FROM (
+                 SELECT DISTINCT jsonb_array_elements_text(pseudonyms::jsonb) AS pseudonym
+                 FROM tombola.erasures
+             ) AS erased CROSS JOIN LATERAL (
+                 SELECT {ENTRY_COLUMNS} FROM tombola.entries
+                 WHERE user_id = erased.pseudonym AND user_id IS NOT NULL
+                     AND kind IN ('delivered', 'revoked') AND format <> $1
+                 OFFSET 0
+             ) AS later
+             ORDER BY partition, sequence"
+        );
+        let work = async {
+            let rows = self.client.query(&sql, &[&OWN_FORMAT]).await?;
+            Ok(rows.iter().map(entry).collect())
+        };
+        bounded(work).await
+    }
+
     async fn count_wins(&mut self, user: &str) -> Result<u64, SinkError> {
         let sql = "SELECT count(*) FROM tombola.wins WHERE user_id = $1";
         let work = async { Ok(self.client.query_one(sql, &[&user]).await?) };
+        Ok(bounded(work).await?.get::<_, i64>(0).cast_unsigned())
+    }
+
+    async fn count_references(&mut self, users: &[String]) -> Result<u64, SinkError> {
+        let sql = "SELECT count(*) FROM tombola.wins
+                   WHERE user_id = ANY ($1) AND delivery_reference <> ''";
+        let work = async { Ok(self.client.query_one(sql, &[&users]).await?) };
         Ok(bounded(work).await?.get::<_, i64>(0).cast_unsigned())
     }
 
@@ -145,7 +174,7 @@ async fn write_wins(
                        SET user_id = $1, request_id = $2, delivery_reference = ''
                        WHERE partition = $3 AND sequence = $4";
             let values: [&(dyn ToSql + Sync); 4] = [
-                &change.pseudonym,
+                &win.user,
                 request,
                 &partition,
                 &change.id.sequence.cast_signed(),
@@ -156,7 +185,7 @@ async fn write_wins(
         None => {
             let sql = "UPDATE tombola.wins SET delivery_reference = ''
                        WHERE user_id = $1 AND partition = $2 AND delivery_reference <> ''";
-            let values: [&(dyn ToSql + Sync); 2] = [&change.pseudonym, &partition];
+            let values: [&(dyn ToSql + Sync); 2] = [&win.user, &partition];
             Ok(transaction.execute(sql, &values).await?)
         }
     }

@@ -18,7 +18,7 @@ use crate::{
         },
     },
     store::{
-        StoreError,
+        LedgerId, StoreError,
         sqlite::{
             BUSY_PATIENCE, DATABASE_FILE, is_up_to_date,
             lookup::{self, Search, Term},
@@ -29,6 +29,9 @@ use crate::{
 /// Erased values are overwritten in the file, not only released.
 const BEGIN: &str = "PRAGMA secure_delete = ON; PRAGMA synchronous = FULL;
     PRAGMA wal_autocheckpoint = 0;";
+
+/// How many users are looked up in one search.
+const SEARCHED_AT_ONCE: usize = 200;
 
 /// A connection to the file.
 pub struct SqliteEraser {
@@ -94,6 +97,45 @@ impl SqliteEraser {
         Ok((rows, in_bytes))
     }
 
+    fn read_later(&self) -> rusqlite::Result<Vec<EntryRow>> {
+        let sql = "SELECT DISTINCT value FROM erasures, json_each(erasures.pseudonyms)";
+        let mut statement = self.db.prepare(sql)?;
+        let pseudonyms = statement.query_map([], |row| row.get(0))?;
+        let pseudonyms: Vec<String> = pseudonyms.collect::<rusqlite::Result<_>>()?;
+        let sql = format!(
+            "SELECT {ENTRY_COLUMNS} FROM {}
+             WHERE kind IN ('delivered', 'revoked') AND format <> $2
+                 AND user_id IN (SELECT value FROM json_each($3))",
+            among("entries", 1)
+        );
+        let mut statement = self.db.prepare(&sql)?;
+        let mut rows = Vec::new();
+        for users in pseudonyms.chunks(SEARCHED_AT_ONCE) {
+            let found = numbers(&entries_of_users(&self.db, users)?);
+            let users = serde_json::json!(users).to_string();
+            for row in statement.query_map(params![found, OWN_FORMAT, users], entry)? {
+                rows.push(row?);
+            }
+        }
+        Ok(rows)
+    }
+
+    fn references_of(&self, users: &[String]) -> rusqlite::Result<u64> {
+        let sql = format!(
+            "SELECT count(*) FROM {}
+             WHERE delivery_reference <> '' AND user_id IN (SELECT value FROM json_each($2))",
+            among("wins", 1)
+        );
+        let mut statement = self.db.prepare(&sql)?;
+        let mut count = 0;
+        for users in users.chunks(SEARCHED_AT_ONCE) {
+            let found = numbers(&entries_of_users(&self.db, users)?);
+            let users = serde_json::json!(users).to_string();
+            count += statement.query_row(params![found, users], |row| row.get::<_, u64>(0))?;
+        }
+        Ok(count)
+    }
+
     fn change(&mut self, changes: &[Change], reason: &Reason) -> rusqlite::Result<u64> {
         let transaction = self
             .db
@@ -119,17 +161,22 @@ impl SqliteEraser {
                 match &change.win {
                     _ if changed == 0 => Ok(0), // it is read anew
                     Some(WinChange {
+                        user,
                         request: Some(request),
-                    }) => write_wins(&transaction, change, request),
+                    }) => write_wins(&transaction, change.id, user, request),
                     _ => Ok(0),
                 }
             })? as u64;
-            if let Some(WinChange { request: None }) = &change.win {
-                delivered.insert((change.pseudonym.as_str(), change.id.partition));
+            if let Some(WinChange {
+                user,
+                request: None,
+            }) = &change.win
+            {
+                delivered.insert((user.as_str(), change.id.partition));
             }
         }
-        for (pseudonym, partition) in delivered {
-            wins += erase_references(&transaction, pseudonym, partition)? as u64;
+        for (user, partition) in delivered {
+            wins += erase_references(&transaction, user, partition)? as u64;
         }
         let sql = "INSERT INTO erasures (erased_at, operator, reason, pseudonyms, entries, wins)
                    VALUES (CAST(unixepoch('subsec') * 1000000 AS INTEGER), ?1, ?2, ?3, ?4, ?5)";
@@ -147,6 +194,10 @@ impl Eraser for SqliteEraser {
         Ok(self.read(user).map_err(StoreError::from)?)
     }
 
+    async fn find_later(&mut self) -> Result<Vec<EntryRow>, SinkError> {
+        Ok(self.read_later().map_err(StoreError::from)?)
+    }
+
     async fn count_wins(&mut self, user: &str) -> Result<u64, SinkError> {
         let count = || {
             let found = numbers(&entries_of(&self.db, user)?);
@@ -155,6 +206,10 @@ impl Eraser for SqliteEraser {
             self.db.query_row(&sql, [&found, user], |row| row.get(0))
         };
         Ok(count().map_err(StoreError::from)?)
+    }
+
+    async fn count_references(&mut self, users: &[String]) -> Result<u64, SinkError> {
+        Ok(self.references_of(users).map_err(StoreError::from)?)
     }
 
     async fn write(&mut self, changes: &[Change], reason: &Reason) -> Result<u64, SinkError> {
@@ -167,24 +222,30 @@ fn entries_of(db: &Connection, user: &str) -> rusqlite::Result<Vec<u64>> {
     Search::new([Term::user(user)]).all(db)
 }
 
-fn write_wins(db: &Connection, change: &Change, request: &str) -> rusqlite::Result<usize> {
+/// The same of several users.
+fn entries_of_users(db: &Connection, users: &[String]) -> rusqlite::Result<Vec<u64>> {
+    Search::new(users.iter().map(|user| Term::user(user))).all(db)
+}
+
+/// Writes the pseudonyms of a user and of a request into the wins of a draw.
+fn write_wins(
+    db: &Connection,
+    draw: LedgerId,
+    user: &str,
+    request: &str,
+) -> rusqlite::Result<usize> {
     let sql = "UPDATE wins SET user_id = ?1, request_id = ?2, delivery_reference = ''
                WHERE partition = ?3 AND sequence = ?4";
-    let values = params![
-        change.pseudonym,
-        request,
-        change.id.partition,
-        change.id.sequence
-    ];
+    let values = params![user, request, draw.partition, draw.sequence];
     db.prepare_cached(sql)?.execute(values)
 }
 
 /// A win that was delivered after its user was erased has a reference again.
-fn erase_references(db: &Connection, pseudonym: &str, partition: u32) -> rusqlite::Result<usize> {
+fn erase_references(db: &Connection, user: &str, partition: u32) -> rusqlite::Result<usize> {
     let sql = "UPDATE wins SET delivery_reference = ''
                WHERE user_id = ?1 AND partition = ?2 AND delivery_reference <> ''
                    AND sequence IN (SELECT value FROM json_each(?3))";
-    let found = numbers(&entries_of(db, pseudonym)?);
+    let found = numbers(&entries_of(db, user)?);
     db.prepare_cached(sql)?
-        .execute(params![pseudonym, partition, found])
+        .execute(params![user, partition, found])
 }

@@ -1,6 +1,7 @@
 //! `tombola user forget` erases what names a user, and nothing else.
 
 use std::{
+    collections::BTreeMap,
     path::PathBuf,
     sync::{
         Arc,
@@ -143,8 +144,16 @@ impl Eraser for Beside {
         Ok(found)
     }
 
+    async fn find_later(&mut self) -> Result<Vec<EntryRow>, SinkError> {
+        self.sink.find_later().await
+    }
+
     async fn count_wins(&mut self, user: &str) -> Result<u64, SinkError> {
         self.sink.count_wins(user).await
+    }
+
+    async fn count_references(&mut self, users: &[String]) -> Result<u64, SinkError> {
+        self.sink.count_references(users).await
     }
 
     async fn write(&mut self, changes: &[Change], reason: &Reason) -> Result<u64, SinkError> {
@@ -292,6 +301,93 @@ async fn a_user_is_erased_from_the_embedded_store_while_it_runs() {
     let data = tempfile::tempdir().unwrap();
     let server = Start::on(data.path()).serve();
     erases_a_user(server, Sink::OwnFile(data.path().into())).await;
+}
+
+/// A user with at least two wins, and the units.
+fn winner(server: &Server) -> (String, Vec<String>) {
+    let wins = server
+        .run(&["wins", "--campaign", "spring", "--json"])
+        .well();
+    let wins: serde_json::Value = serde_json::from_str(&wins).unwrap();
+    let mut units = BTreeMap::<String, Vec<String>>::new();
+    for win in wins["wins"].as_array().unwrap() {
+        let text = |name: &str| win[name].as_str().unwrap().to_owned();
+        units
+            .entry(text("userId"))
+            .or_default()
+            .push(text("unitId"));
+    }
+    let mut winners = units.into_iter().filter(|(_, units)| units.len() >= 2);
+    winners.next().unwrap()
+}
+
+/// One win of an erased user is delivered, another one is revoked.
+async fn erases_what_comes_after_an_erasure(server: Server, sink: Sink) {
+    work(&server).await;
+    let (user, units) = winner(&server);
+    let [option, value] = sink.options();
+    // The audit waits until all is settled.
+    let audit = || holds(&server.run(&["audit", &option, &value]).well());
+    let named = async || {
+        let mut texts = sink.texts(TEXTS).await;
+        texts.retain(|text| text.contains(&user));
+        texts
+    };
+    audit();
+    sink.forget(&user, &["--yes"]).well();
+    assert_eq!(named().await, Vec::<String>::new());
+
+    let (unit, reference) = (units[0].as_str(), format!("parcel of {user}"));
+    let deliver = ["win", "deliver", "spring", unit, "--reference", &*reference];
+    let delivered = server.run(&deliver).well();
+    assert!(!delivered.contains("won by user-"), "{delivered}");
+    let (unit, reason) = (units[1].as_str(), format!("{user} cheated"));
+    let revoke = ["win", "revoke", "spring", unit, "--reason", &*reason];
+    server.run(&revoke).well();
+    audit();
+    // Two entries, and the row of the delivered win.
+    let left = named().await;
+    assert_eq!(left.len(), 3, "{left:#?}");
+    let bodies = sink.texts(BODIES).await;
+
+    let nothing = format!("nothing of user {user} was found");
+    let dry = sink.forget(&user, &["--dry-run"]).well();
+    let would = "users who were erased before would be erased from 2 entries and 1 win";
+    assert!(dry.contains(&nothing) && dry.contains(would), "{dry}");
+    let question = "Erase users who were erased before from 2 entries and 1 win?";
+    sink.forget(&user, &[]).badly(1, &[question, "--yes"]);
+    assert_eq!(named().await, left);
+    let done = sink.forget(&user, &["--yes"]).well();
+    let are = "users who were erased before are erased from 2 entries and 1 win";
+    assert!(done.contains(&nothing) && done.contains(are), "{done}");
+
+    assert_eq!(named().await, Vec::<String>::new());
+    assert_eq!(sink.texts(BODIES).await, bodies);
+    let states = "SELECT unit_id || ' ' || delivery FROM tombola.wins
+                  WHERE delivery > 0 ORDER BY delivery";
+    let expected = [format!("{} 1", units[0]), format!("{} 2", units[1])];
+    assert_eq!(sink.texts(states).await, expected);
+    audit();
+    let again = sink.forget(&user, &["--yes"]).well();
+    assert!(again.contains(&nothing), "{again}");
+    assert!(!again.contains("erased before"), "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_after_an_erasure_is_erased_from_postgres() {
+    let database = Database::new().await;
+    let data = tempfile::tempdir().unwrap();
+    let server = Start::on(data.path())
+        .with(&format!("--postgres-url {}", database.url_text()))
+        .serve();
+    erases_what_comes_after_an_erasure(server, Sink::Postgres(database)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_after_an_erasure_is_erased_from_the_embedded_store() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Start::on(data.path()).serve();
+    erases_what_comes_after_an_erasure(server, Sink::OwnFile(data.path().into())).await;
 }
 
 /// Asks the service to erase a user, or only what it would erase.
