@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::Args;
 use jiff::tz::TimeZone;
 use tonic::{Code, Status};
-use tonic_types::StatusExt as _;
 
 use super::{
     check,
@@ -14,7 +13,7 @@ use super::{
         Client, Lottery, Outcome, campaign_id, new_request_id, request_id, segment_id, user_id,
         whole,
     },
-    failure::{Failure, may_be_lost},
+    failure::{EarlierTries, Failure, may_have_executed},
     output::{Side, Table},
     shell::quoted,
     time::shown,
@@ -98,9 +97,18 @@ pub(super) async fn run(client: &Client, args: DrawArgs) -> Outcome {
             let zone = client.zone(&request.campaign_id).await;
             client.show("DrawResponse", &response, |response| view(response, &zone));
         }
-        Err(status) => return Err(given_up(status, &request)),
+        Err(unanswered) => return Err(given_up(unanswered, &request)),
     }
     Ok(())
+}
+
+/// A draw without a response.
+#[derive(Debug)]
+struct Unanswered {
+    /// The answer to the last try.
+    status: Status,
+    /// The tries before it.
+    earlier: EarlierTries,
 }
 
 /// Sends the draw until it is answered or refused, up to [`TRIES`] times.
@@ -108,15 +116,19 @@ async fn until_known(
     server: &mut Lottery,
     request: &DrawRequest,
     pause: Duration,
-) -> Result<DrawResponse, Status> {
+) -> Result<DrawResponse, Unanswered> {
     let mut pause = pause;
     let mut tries = 1;
+    let mut earlier = EarlierTries::default();
     loop {
-        match server.draw(request.clone()).await {
+        let status = match server.draw(request.clone()).await {
             Ok(response) => return Ok(response.into_inner()),
-            Err(status) if tries == TRIES || !worth_a_retry(&status) => return Err(status),
-            Err(_) => {}
+            Err(status) => status,
+        };
+        if tries == TRIES || !worth_a_retry(&status) {
+            return Err(Unanswered { status, earlier });
         }
+        earlier.add(&status);
         tokio::time::sleep(pause).await;
         pause *= 2;
         tries += 1;
@@ -125,26 +137,27 @@ async fn until_known(
 
 /// The service is away or the outcome is unknown. The same request id makes another try harmless.
 fn worth_a_retry(status: &Status) -> bool {
-    let details = status.get_error_details();
-    let unknown = match details.error_info() {
-        Some(info) => info
-            .metadata
-            .get("executed")
-            .is_some_and(|executed| executed == "unknown"),
-        None => may_be_lost(status.code()),
-    };
-    unknown || status.code() == Code::Unavailable
+    may_have_executed(status) || status.code() == Code::Unavailable
 }
 
-fn given_up(status: Status, request: &DrawRequest) -> Box<Failure> {
-    let failure = Failure::change(status, &request.request_id);
+fn given_up(unanswered: Unanswered, request: &DrawRequest) -> Box<Failure> {
+    let Unanswered { status, earlier } = unanswered;
+    let last = Failure::change(status, &request.request_id);
+    let is_refused = last.executed != "unknown";
+    let failure = last.after(earlier);
     if failure.executed != "unknown" {
         return failure;
     }
+    // The message is about the last try only.
+    let who = if is_refused {
+        "an earlier try may have drawn: "
+    } else {
+        ""
+    };
     let campaign_id = &request.campaign_id;
     let (user_id, request_id) = (quoted(&request.user_id), quoted(&request.request_id));
     failure.advise(format!(
-        "\"tombola get-draw {campaign_id} {user_id} {request_id}\" says whether it did; \
+        "{who}\"tombola get-draw {campaign_id} {user_id} {request_id}\" says whether it did; \
          the same draw with --request-id {request_id} is made once at most"
     ))
 }

@@ -1,9 +1,13 @@
 //! Tests of draws against a service that fails at first.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
 
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response};
+use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::*;
 use crate::grpc::access::Credentials;
@@ -14,10 +18,9 @@ use crate::proto::{
     lottery_service_server::{LotteryService, LotteryServiceServer},
 };
 
-/// Fails `failures` times, then answers. It notes the request ids.
+/// Fails with each of these statuses in turn, then answers. It notes the request ids.
 struct Flaky {
-    failures: usize,
-    code: Code,
+    failures: Vec<Status>,
     seen: Arc<Mutex<Vec<String>>>,
 }
 
@@ -25,11 +28,12 @@ struct Flaky {
 impl LotteryService for Flaky {
     async fn draw(&self, request: Request<DrawRequest>) -> Result<Response<DrawResponse>, Status> {
         let mut seen = self.seen.lock().unwrap();
+        let failure = self.failures.get(seen.len()).cloned();
         seen.push(request.into_inner().request_id);
-        if seen.len() <= self.failures {
-            return Err(Status::new(self.code, "not now"));
+        match failure {
+            Some(status) => Err(status),
+            None => Ok(Response::new(DrawResponse::default())),
         }
-        Ok(Response::new(DrawResponse::default()))
     }
 
     async fn get_draw(
@@ -61,13 +65,29 @@ impl LotteryService for Flaky {
     }
 }
 
-/// Draws once from a service that fails `failures` times at first; returns the outcome and the
-/// request ids that the service saw.
-async fn draw(failures: usize, code: Code) -> (Result<DrawResponse, Status>, Vec<String>) {
+fn request() -> DrawRequest {
+    DrawRequest {
+        campaign_id: "c".into(),
+        user_id: "u".into(),
+        request_id: "r-1".into(),
+        ..DrawRequest::default()
+    }
+}
+
+/// A status of the service itself.
+fn answer(code: Code, reason: &str, executed: &str) -> Status {
+    let metadata = HashMap::from([("executed".to_owned(), executed.to_owned())]);
+    let mut details = ErrorDetails::new();
+    details.set_error_info(reason, "tombola.v1", metadata);
+    Status::with_error_details(code, "not now", details)
+}
+
+/// Draws once from a service that fails at first; returns the outcome and the request ids that the
+/// service saw.
+async fn draw(failures: Vec<Status>) -> (Result<DrawResponse, Unanswered>, Vec<String>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let service = Flaky {
         failures,
-        code,
         seen: Arc::clone(&seen),
     };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -78,39 +98,74 @@ async fn draw(failures: usize, code: Code) -> (Result<DrawResponse, Status>, Vec
     let channel = tonic::transport::Endpoint::from_shared(url).unwrap();
     let channel = channel.connect().await.unwrap();
     let mut client = LotteryServiceClient::with_interceptor(channel, Credentials::default());
-    let request = DrawRequest {
-        request_id: "r-1".into(),
-        ..DrawRequest::default()
-    };
-    let outcome = until_known(&mut client, &request, Duration::from_millis(1)).await;
+    let outcome = until_known(&mut client, &request(), Duration::from_millis(1)).await;
     let seen = seen.lock().unwrap().clone();
     (outcome, seen)
 }
 
 #[tokio::test]
 async fn a_draw_is_retried_with_the_same_request_id_until_it_is_known() {
-    let (outcome, seen) = draw(2, Code::Unavailable).await;
+    let (outcome, seen) = draw(vec![Status::unavailable("not now"); 2]).await;
     assert!(outcome.is_ok());
     assert_eq!(seen, ["r-1"; 3]);
 }
 
 #[tokio::test]
 async fn a_refused_draw_is_not_retried() {
-    let (outcome, seen) = draw(9, Code::ResourceExhausted).await;
-    assert_eq!(outcome.unwrap_err().code(), Code::ResourceExhausted);
+    let (outcome, seen) = draw(vec![Status::resource_exhausted("not now"); 9]).await;
+    let status = outcome.unwrap_err().status;
+    assert_eq!(status.code(), Code::ResourceExhausted);
     assert_eq!(seen, ["r-1"]);
 }
 
 #[tokio::test]
 async fn a_draw_that_is_given_up_says_how_to_learn_its_outcome() {
-    let (outcome, seen) = draw(99, Code::Unavailable).await;
+    let (outcome, seen) = draw(vec![Status::unavailable("not now"); 99]).await;
     assert_eq!(seen.len(), TRIES as usize);
-    let request = DrawRequest {
-        campaign_id: "c".into(),
-        user_id: "u".into(),
-        request_id: "r-1".into(),
-        ..DrawRequest::default()
-    };
-    let text = given_up(outcome.unwrap_err(), &request).to_string();
+    let text = given_up(outcome.unwrap_err(), &request()).to_string();
     assert!(text.contains("tombola get-draw c u r-1"), "{text}");
+    assert!(!text.contains("an earlier try"), "{text}");
+}
+
+#[tokio::test]
+async fn a_refusal_does_not_undo_an_earlier_try_that_may_have_drawn() {
+    let lost = answer(Code::Unavailable, "STORE_UNAVAILABLE", "unknown");
+    let away = answer(Code::Unavailable, "STORE_UNAVAILABLE", "no");
+    let limited = answer(Code::ResourceExhausted, "RATE_LIMITED", "no");
+    let expired = answer(Code::Unauthenticated, "CREDENTIALS_EXPIRED", "no");
+    let paused = answer(Code::FailedPrecondition, "CAMPAIGN_PAUSED", "no");
+    let mut then_away = vec![lost.clone()];
+    then_away.resize(TRIES as usize, away.clone());
+    for (failures, reason) in [
+        (then_away, "STORE_UNAVAILABLE"),
+        (vec![lost.clone(), limited], "RATE_LIMITED"),
+        (vec![away.clone(), lost, expired], "CREDENTIALS_EXPIRED"),
+        (vec![Status::unavailable("gone"), paused], "CAMPAIGN_PAUSED"),
+    ] {
+        let tries = failures.len();
+        let (outcome, seen) = draw(failures).await;
+        assert_eq!(seen.len(), tries, "{reason}");
+        let failure = given_up(outcome.unwrap_err(), &request());
+        assert_eq!(
+            (&failure.reason[..], &failure.executed[..]),
+            (reason, "unknown")
+        );
+        let text = failure.to_string();
+        for words in [
+            "error: not now",
+            "it may have happened",
+            "an earlier try may have drawn",
+            "tombola get-draw c u r-1",
+        ] {
+            assert!(text.contains(words), "{text}");
+        }
+    }
+    let (outcome, seen) = draw(vec![away; 9]).await;
+    assert_eq!(seen.len(), TRIES as usize);
+    let failure = given_up(outcome.unwrap_err(), &request());
+    assert_eq!(failure.executed, "no");
+    assert!(
+        failure.to_string().contains("nothing happened"),
+        "{failure}"
+    );
 }

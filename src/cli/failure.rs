@@ -50,7 +50,25 @@ pub(super) struct Failure {
     answer: ErrorReason,
     /// Nothing in it comes from the service: another program may be at its address.
     pub(super) is_unsigned: bool,
+    earlier: EarlierTries,
     subject: Subject,
+}
+
+/// The failed tries of a call before its last one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EarlierTries {
+    /// One of them may have executed the call.
+    may_have_executed: bool,
+    /// A Tombola answered one of them.
+    reached_a_tombola: bool,
+}
+
+impl EarlierTries {
+    /// Adds a try that failed with this status.
+    pub(super) fn add(&mut self, status: &Status) {
+        self.may_have_executed |= may_have_executed(status);
+        self.reached_a_tombola |= status.get_error_details().error_info().is_some();
+    }
 }
 
 /// The objects that a command is about, for messages that name them. A name in capitals stands for
@@ -105,6 +123,7 @@ impl Failure {
             hint: String::new(),
             answer: ErrorReason::Unspecified,
             is_unsigned: false,
+            earlier: EarlierTries::default(),
             subject: Subject::default(),
         })
     }
@@ -124,23 +143,27 @@ impl Failure {
         failure
     }
 
-    /// The server and this program do not agree on TLS, so nothing was sent.
+    /// The server and this program do not agree on TLS, so nothing was sent, unless an earlier try
+    /// reached a Tombola.
     pub(super) fn is_of_tls(&mut self, url: &str, fault: TlsFault) {
         let TlsFault { problem, advice } = fault;
         self.exit = Exit::Unavailable;
         self.reason = "TLS".into();
         self.message = format!("no TLS connection to {url}: {problem}");
-        self.executed = "no".into();
-        self.hint = advice.into();
+        if self.executed == "unknown" && self.earlier.reached_a_tombola {
+            self.hint = format!("{advice}; {}", self.hint);
+        } else {
+            self.executed = "no".into();
+            self.hint = advice.into();
+        }
     }
 
     /// The same failure, for a program at `url` that is no Tombola. Another program has not
-    /// executed the call. But a proxy whose server is gone says nothing, and the call may have
-    /// reached the server: then what is known of the call stays.
+    /// executed the call. But if a try may have reached a Tombola, what is known of the call stays.
     pub(super) fn of_stranger(self: Box<Self>, url: &str, stranger: &Stranger) -> Box<Self> {
         let message = format!("there is no Tombola at {url}: {stranger}");
         let mut failure = Self::new(Exit::Unavailable, "NO_TOMBOLA", message);
-        if stranger.says_nothing() && self.executed == "unknown" {
+        if self.executed == "unknown" && self.may_have_reached_a_tombola(stranger) {
             failure.executed = self.executed;
             failure.request_id = self.request_id;
             failure.hint = self.hint;
@@ -149,6 +172,17 @@ impl Failure {
             failure.hint = "name the address of \"tombola serve\" with --server".into();
         }
         failure
+    }
+
+    /// Whether a try may have reached a Tombola, although this stranger answers at its address now.
+    /// A proxy in front of a Tombola that is gone says nothing, or sends an answer of its own.
+    fn may_have_reached_a_tombola(&self, stranger: &Stranger) -> bool {
+        let EarlierTries {
+            may_have_executed,
+            reached_a_tombola,
+        } = self.earlier;
+        let was_passed_on = *stranger == Stranger::OtherService && may_have_executed;
+        stranger.says_nothing() || reached_a_tombola || was_passed_on
     }
 
     /// The command itself refuses, before it sends anything.
@@ -277,6 +311,16 @@ impl Failure {
         failure
     }
 
+    /// The same failure, for the last of several tries. If an earlier one may have executed the
+    /// call, a refusal of the last one does not undo it.
+    pub(super) fn after(mut self: Box<Self>, earlier: EarlierTries) -> Box<Self> {
+        self.earlier = earlier;
+        if earlier.may_have_executed {
+            self.executed = "unknown".into();
+        }
+        self
+    }
+
     /// Names the file that has the problems. `field` is the request's field that holds the file;
     /// the paths in the file do not have it.
     pub(super) fn in_file(mut self: Box<Self>, file: &str, field: &str) -> Box<Self> {
@@ -386,8 +430,19 @@ fn exit_of(status: &Status) -> Exit {
     }
 }
 
+/// Whether the call may have been executed: the service says so, or the status is not its own.
+pub(super) fn may_have_executed(status: &Status) -> bool {
+    match status.get_error_details().error_info() {
+        Some(info) => info
+            .metadata
+            .get("executed")
+            .is_some_and(|executed| executed == "unknown"),
+        None => may_be_lost(status.code()),
+    }
+}
+
 /// A status that may come from the network or a proxy and not from the service.
-pub(super) fn may_be_lost(code: Code) -> bool {
+fn may_be_lost(code: Code) -> bool {
     matches!(
         code,
         Code::Unavailable

@@ -101,6 +101,47 @@ fn a_call_may_have_been_made_behind_a_proxy_that_says_nothing() {
 }
 
 #[test]
+fn a_stranger_does_not_undo_an_earlier_try_that_may_have_executed_the_call() {
+    let executed = |earlier: &[Status], stranger: &Stranger| {
+        let mut tries = EarlierTries::default();
+        for status in earlier {
+            tries.add(status);
+        }
+        let failure = Failure::change(Status::unavailable("gone"), "mine").after(tries);
+        let failure = failure.of_stranger("http://lb:50051", stranger);
+        assert_eq!(failure.reason, "NO_TOMBOLA");
+        failure.executed
+    };
+    let details = details("STORE_UNAVAILABLE", "unknown");
+    let signed = [Status::with_error_details(
+        Code::Unavailable,
+        "store away",
+        details,
+    )];
+    for stranger in [Stranger::Redis, Stranger::OtherService, Stranger::Closes] {
+        assert_eq!(executed(&signed, &stranger), "unknown");
+    }
+    // A proxy may have passed the earlier try on to a Tombola. A Redis has not.
+    let unsigned = [Status::unavailable("gone")];
+    assert_eq!(executed(&unsigned, &Stranger::OtherService), "unknown");
+    assert_eq!(executed(&unsigned, &Stranger::Redis), "no");
+    assert_eq!(executed(&[], &Stranger::OtherService), "no");
+
+    let mut tries = EarlierTries::default();
+    tries.add(&signed[0]);
+    let failure = || Failure::change(Status::unavailable("gone"), "mine");
+    for (mut failure, executed) in [(failure().after(tries), "unknown"), (failure(), "no")] {
+        let fault = TlsFault {
+            problem: "TLS failed".into(),
+            advice: "the server's log says more",
+        };
+        failure.is_of_tls("https://lb:50051", fault);
+        assert_eq!(failure.executed, executed);
+        assert!(failure.to_string().contains("the server's log says more"));
+    }
+}
+
+#[test]
 fn hints_and_messages_name_what_the_command_is_about() {
     let rendered = |line: &str, reason: &str| {
         let matches = super::super::command().get_matches_from(line.split_whitespace());

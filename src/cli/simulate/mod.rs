@@ -83,7 +83,8 @@ pub(super) struct SimulateArgs {
         env = "TOMBOLA_SIMULATE_VARY",
         value_name = "PATH=A..B",
         help = "Simulate five values of one number of the file, e.g. limits.drawsPerDay=1..5 or \
-                  pools[banner].personal.odds.star=0.3%..0.9%"
+                  pools[banner].personal.odds.star=0.3%..0.9%; an id with a dot goes in brackets, \
+                  e.g. perHour[coupon.10]"
     )]
     vary: Option<vary::Vary>,
     /// Write a page with tables and charts of every hour

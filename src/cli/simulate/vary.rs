@@ -19,7 +19,8 @@ const DECIMALS_BETWEEN: usize = 2;
 /// A number of a campaign file, and the range of its values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Vary {
-    /// As in messages about a file: `prizes[0].stock`, or `prizes[coupon].stock` by id.
+    /// As in messages about a file: `prizes[0].stock`, or `prizes[coupon].stock` by id. A key with
+    /// a dot is in brackets too: `perHour[coupon.10]`.
     pub(super) path: String,
     /// The ends of the range, as whole numbers of the last decimal.
     first: u64,
@@ -141,15 +142,29 @@ impl Vary {
     }
 }
 
+/// The steps of a path: a key, and what is in the brackets after it. Dots separate steps, but not
+/// within brackets, since ids may have dots. Messages write quotes within brackets.
+fn steps(path: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
+    let mut is_in_brackets = false;
+    let steps = path.split(move |c: char| {
+        match c {
+            '[' => is_in_brackets = true,
+            ']' => is_in_brackets = false,
+            _ => {}
+        }
+        c == '.' && !is_in_brackets
+    });
+    steps.map(|step| match step.split_once('[') {
+        Some((key, index)) => (key, Some(index.trim_end_matches(']').trim_matches('"'))),
+        None => (step, None),
+    })
+}
+
 /// The place in a document that a path names. A key that a message may have and does not have yet
 /// is made: whether it is known shows when the document is read.
 fn find<'a>(document: &'a mut Value, path: &str) -> Result<&'a mut Value, String> {
     let mut place = document;
-    for step in path.split('.') {
-        let (key, index) = match step.split_once('[') {
-            Some((key, index)) => (key, Some(index.trim_end_matches(']'))),
-            None => (step, None),
-        };
+    for (key, index) in steps(path) {
         let Value::Object(fields) = place else {
             return Err(format!("`{key}` is in something that has no keys"));
         };
@@ -173,12 +188,17 @@ fn find<'a>(document: &'a mut Value, path: &str) -> Result<&'a mut Value, String
     }
 }
 
-/// An element of a list, by its index or by its id.
-fn element<'a>(list: &'a mut Value, index: &str) -> Option<&'a mut Value> {
-    let list = list.as_array_mut()?;
-    let by_id = list.iter().position(|element| element["id"] == index);
-    let position = by_id.or_else(|| index.parse().ok())?;
-    list.get_mut(position)
+/// An element of a list, by its index or by its id, or the value of a key of a map.
+fn element<'a>(place: &'a mut Value, index: &str) -> Option<&'a mut Value> {
+    match place {
+        Value::Array(list) => {
+            let by_id = list.iter().position(|element| element["id"] == index);
+            let position = by_id.or_else(|| index.parse().ok())?;
+            list.get_mut(position)
+        }
+        Value::Object(fields) => Some(fields.entry(index).or_insert(Value::Null)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -243,13 +263,40 @@ mod tests {
     }
 
     #[test]
+    fn an_id_in_brackets_may_have_dots() {
+        let text = "{id: w, prizes: [{id: car, stock: 1}, {id: coupon.10, stock: 100}], \
+                    pools: [{id: day.1, schedule: {perHour: {coupon.10: 5, car: 1}}}]}";
+        let campaign = file::parse(text).unwrap().remove(0);
+        let last = |path: &str| {
+            let vary: Vary = format!("{path}=1..7").parse().unwrap();
+            vary.variants(&campaign).unwrap().pop().unwrap().1
+        };
+        assert_eq!(last("prizes[coupon.10].stock").prizes[1].stock, 7);
+        for (entry, units, cars) in [
+            ("perHour[coupon.10]", 7, 1),
+            ("perHour[\"coupon.10\"]", 7, 1),
+            ("perHour[car]", 5, 7),
+        ] {
+            let varied = last(&format!("pools[day.1].schedule.{entry}"));
+            let Some(proto::pool::Kind::Schedule(plan)) = &varied.pools[0].kind else {
+                panic!("{varied:?}");
+            };
+            assert_eq!(plan.per_hour["coupon.10"], units, "{entry}");
+            assert_eq!(plan.per_hour["car"], cars, "{entry}");
+            assert_eq!(plan.per_hour.len(), 2, "{entry}");
+        }
+    }
+
+    #[test]
     fn a_path_that_names_no_number_is_refused() {
         for (text, why) in [
             ("prizes[coupon].stock=5..5", "the smaller one first"),
             ("prizes[coupon].stock", "the smaller one first"),
             ("prizes[coupon].stock=a..b", "the smaller one first"),
             ("prizes[phone].stock=1..5", "no element `phone`"),
+            ("prizes[coupon.stock=1..5", "no element `coupon.stock`"),
             ("prizes[car].stokc=1..5", "did you mean stock?"),
+            ("prizes[car].stock[a]=1..5", "no element `a`"),
             ("prizes=1..5", "is no number"),
             ("prizes[car]=1..5", "is no number"),
             ("id=1..5", "is no number"),

@@ -176,6 +176,7 @@ impl Ledger {
             Some(id) => vec![source.store.partition_of(id.as_str())],
             None => (0..source.store.info().partitions).collect(),
         };
+        let begins_at_end = matches!(start, Start::End);
         let positions = match start {
             Start::End => source.end(&partitions).await?,
             Start::At(positions) => {
@@ -193,7 +194,7 @@ impl Ledger {
             positions,
             messages,
             sent: Instant::now(),
-            is_behind: false,
+            is_behind: begins_at_end,
             _slot: slot,
         };
         tokio::spawn(stream.run(self.watches.stopping.clone()));
@@ -212,7 +213,7 @@ struct WatchTask {
     messages: mpsc::Sender<Result<proto::WatchEntriesResponse, Status>>,
     /// When the last message was sent.
     sent: Instant,
-    /// The client's cursor is behind the position.
+    /// The client's cursor is behind the position, or the client has none of the end yet.
     is_behind: bool,
     _slot: Slot,
 }
@@ -240,6 +241,11 @@ impl WatchTask {
     }
 
     async fn follow(&mut self) -> Result<Gone, CallError> {
+        // The cursor of the end comes before any entry. Without it, a client whose stream breaks
+        // would begin again at a later end, and miss the entries in between.
+        if self.is_behind && self.send(None).await.is_err() {
+            return Ok(Gone);
+        }
         loop {
             match self.access.renew().await {
                 Ok(()) | Err(Denial::Unverifiable) => {}

@@ -283,6 +283,32 @@ async fn a_stream_goes_on_from_any_cursor_and_filters() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stream_from_the_end_gives_its_cursor_before_any_entry() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut ledger) = shop(data.path()).await;
+    let draws = |cursor: &str, from_end: bool| WatchEntriesRequest {
+        kinds: vec!["draw".into()],
+        from_end,
+        ..all(cursor)
+    };
+    draw(&server, "before", 1).await;
+    // Waits until the draw is settled, so that the end is after it.
+    let whole = ledger.watch_entries(draws("", false)).await.unwrap();
+    take(&mut whole.into_inner(), 1).await;
+    let stream = ledger.watch_entries(draws("", true)).await.unwrap();
+    let mut stream = stream.into_inner();
+    let first = stream.message().await.unwrap().unwrap();
+    assert_eq!(first.entry, None);
+    assert!(!first.cursor.is_empty());
+    drop(stream);
+    draw(&server, "between", 1).await;
+    let again = ledger.watch_entries(draws(&first.cursor, true)).await;
+    let next = take(&mut again.unwrap().into_inner(), 1).await.remove(0);
+    let next = next.entry.unwrap().draw.unwrap();
+    assert_eq!(next.request_id, "between");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cursor_of_another_store_is_refused() {
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (_server, mut ledger) = shop(one.path()).await;

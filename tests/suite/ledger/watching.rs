@@ -43,13 +43,22 @@ struct Watcher(Child);
 
 impl Watcher {
     fn start(server: &Server, directory: &Path, campaign: &str) -> Self {
-        let lines = directory.join("lines");
-        let lines = File::options().create(true).append(true).open(lines);
-        let output = lines.unwrap().into();
-        Self::start_writing_to(output, server, directory, campaign)
+        Self::start_writing_to(lines(directory), server, directory, campaign)
+    }
+
+    /// Begins after what is there now, unless the directory has a cursor.
+    fn start_at_the_end(server: &Server, directory: &Path) -> Self {
+        let mut command = Self::command(server, directory, "shop");
+        command.args(["--from-end", "--unsettled"]);
+        Self(command.stdout(lines(directory)).spawn().unwrap())
     }
 
     fn start_writing_to(output: Stdio, server: &Server, directory: &Path, campaign: &str) -> Self {
+        let mut command = Self::command(server, directory, campaign);
+        Self(command.stdout(output).spawn().unwrap())
+    }
+
+    fn command(server: &Server, directory: &Path, campaign: &str) -> Command {
         let options = [
             "watch",
             "--campaign",
@@ -61,8 +70,8 @@ impl Watcher {
         let mut command = tombola(options);
         command.arg(directory.join("cursor"));
         command.args(["--server", &server.url()]);
-        command.stdout(output).stderr(Stdio::null());
-        Self(command.spawn().unwrap())
+        command.stderr(Stdio::null());
+        command
     }
 
     /// Waits until it ends by itself; its exit code.
@@ -85,6 +94,13 @@ impl Drop for Watcher {
         self.0.kill().ok();
         self.0.wait().ok();
     }
+}
+
+/// The file of a watcher's lines, which they are added to.
+fn lines(directory: &Path) -> Stdio {
+    let lines = directory.join("lines");
+    let lines = File::options().create(true).append(true).open(lines);
+    lines.unwrap().into()
 }
 
 /// The request ids of the draws that a watcher has printed, in order. A last line may be cut off.
@@ -121,6 +137,21 @@ async fn a_watcher_that_is_interrupted_goes_on_where_it_was() {
     assert_eq!(once, names, "in order, and at least once");
     // An entry comes again only if the watcher was stopped before it kept the cursor.
     assert!(found.len() <= names.len() + 2, "{found:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_that_begins_at_the_end_misses_nothing_after_it() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, _) = shop(data.path()).await;
+    let directory = tempfile::tempdir().unwrap();
+    draw(&server, "r0", 1).await;
+    let watcher = Watcher::start_at_the_end(&server, directory.path());
+    until("a cursor", || directory.path().join("cursor").exists());
+    watcher.interrupt();
+    draw(&server, "r1", 1).await;
+    let _watcher = Watcher::start_at_the_end(&server, directory.path());
+    until("a line", || !requests(directory.path()).is_empty());
+    assert_eq!(requests(directory.path()), ["r1"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -189,7 +220,8 @@ async fn settled_entries_never_have_a_draw_that_a_rollback_undoes() {
     }
 
     redis.restart_from_backup();
-    until("a partition is halted", || witness.loss().is_some());
+    witness.server.says("halted, since Redis was rolled back");
+    assert!(witness.loss().is_some());
     witness.recover("--accept --yes").well();
     crate::faults::redis::healthy(
         &witness.server,
