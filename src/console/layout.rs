@@ -142,6 +142,29 @@ pub(super) fn away(language: Language) -> Response {
     bare(language, StatusCode::SERVICE_UNAVAILABLE, title, &text)
 }
 
+/// The page while the keys that verify a session's token cannot be read, with a link to try again.
+pub(super) fn unverified(language: Language, address: &str) -> Response {
+    let text = html! {
+        (ui::notice("warn", &html! { (language.t("away.keys")) }))
+        p { a href=(ui::own_path(address)) { (language.t("away.again")) } }
+    };
+    let title = language.t("away.title");
+    bare(language, StatusCode::SERVICE_UNAVAILABLE, title, &text)
+}
+
+/// A message that htmx puts above the contents of a page, which stay as they are. `live.js` removes
+/// it before the next request, by its id.
+pub(super) fn note(status: StatusCode, text: &Markup) -> Response {
+    let headers = [
+        ("hx-retarget", "#main"),
+        ("hx-reswap", "afterbegin show:top"),
+        ("hx-reselect", "#live-unsent"),
+    ];
+    // `live.js` shows no answer in `main` that has no `main` itself.
+    let body = html! { main #main { div #live-unsent { (ui::notice("bad", text)) } } };
+    (status, headers, body).into_response()
+}
+
 /// The page of a request that cannot be read: `key` is the message that says why.
 pub(super) fn problem(
     language: Language,

@@ -221,8 +221,8 @@ async fn feed(
                 part: part.into_string().into(),
                 sessions_from,
             },
-            Err(status) if is_passing(&status) => News::None,
-            Err(_) => News::Over,
+            Err(status) if ends(&status) => News::Over,
+            Err(_) => News::None,
         };
         let is_over = news == News::Over;
         sender.send_replace(news);
@@ -246,12 +246,13 @@ async fn sessions_from(console: &Shared, visit: &Visit) -> Result<Option<Moment>
     Ok(identity.and_then(|identity| identity.sessions_from))
 }
 
-/// Whether the same call may succeed soon.
-fn is_passing(status: &Status) -> bool {
+/// Whether an error ends what is shown, so that the page is to be loaded again. With any other
+/// error the page may be just as it is now: it would be loaded again and again.
+fn ends(status: &Status) -> bool {
     let code = status.code();
     matches!(
         code,
-        Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted
+        Code::Unauthenticated | Code::PermissionDenied | Code::NotFound
     )
 }
 

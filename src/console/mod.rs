@@ -11,6 +11,7 @@
 mod assets;
 mod browser;
 mod charts;
+mod compute;
 mod i18n;
 mod layout;
 mod live;
@@ -170,7 +171,7 @@ fn routes(console: Shared) -> Router {
         .route("/alerts", get(alerts::page))
         .route("/search", get(search::page))
         .route("/new", get(new::page).post(new::submit).layer(large()))
-        .route("/new/check", post(new::check).layer(large()))
+        .route(new::CHECK, post(new::check).layer(large()))
         .route("/envelopes", get(envelopes::list))
         .route("/envelopes.csv", get(export::envelopes))
         .route("/envelopes/{envelope}", get(envelopes::page))

@@ -8,6 +8,7 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde::Deserialize;
+use tonic::Code;
 
 use super::{
     Shared,
@@ -39,15 +40,16 @@ pub(super) async fn form(
     page(&console, lang, message.as_ref(), &asked.back).into_response()
 }
 
-/// The form to sign in, after somebody was not signed in.
+/// The form to sign in, after somebody was not signed in. It still leads back to the page.
 pub(super) fn refused(
     console: &Shared,
     lang: Language,
     status: StatusCode,
     text: &Markup,
+    back: &str,
 ) -> Response {
     let message = ui::notice("warn", text);
-    (status, page(console, lang, Some(&message), "")).into_response()
+    (status, page(console, lang, Some(&message), back)).into_response()
 }
 
 fn page(console: &Shared, lang: Language, message: Option<&Markup>, back: &str) -> Markup {
@@ -105,28 +107,29 @@ pub(super) async fn submit(
     Form(given): Form<Credential>,
 ) -> Response {
     let lang = Language::of(&headers);
-    let refused = |key| {
-        refused(
-            &console,
-            lang,
-            StatusCode::FORBIDDEN,
-            &html! { (lang.t(key)) },
-        )
+    let refused = |status, key| {
+        let text = html! { (lang.t(key)) };
+        refused(&console, lang, status, &text, &given.back)
     };
+    let forbidden = |key| refused(StatusCode::FORBIDDEN, key);
     let visitor = if console.is_policed {
         let token = Secret::new(given.token.trim());
         match console.local.identity(&token).await {
             Ok(Some(_)) => Visitor::Bearer(token),
             Ok(None) => return layout::away(lang),
-            Err(_) => return refused("sign-in.bad-token"),
+            // The token may be good.
+            Err(status) if status.code() == Code::Unavailable => {
+                return refused(StatusCode::SERVICE_UNAVAILABLE, "away.keys");
+            }
+            Err(_) => return forbidden("sign-in.bad-token"),
         }
     } else {
         match OperatorId::parse("name", given.name.trim()) {
             Ok(name) => Visitor::Named(name),
-            Err(_) => return refused("sign-in.bad-name"),
+            Err(_) => return forbidden("sign-in.bad-name"),
         }
     };
-    begin(&console, &visitor, &given.back).unwrap_or_else(|| refused("sign-in.long-token"))
+    begin(&console, &visitor, &given.back).unwrap_or_else(|| forbidden("sign-in.long-token"))
 }
 
 fn begin(console: &Shared, visitor: &Visitor, back: &str) -> Option<Response> {
@@ -146,7 +149,7 @@ pub(super) async fn link(
     let begun = name.and_then(|name| begin(&console, &Visitor::Named(name), "/"));
     begun.unwrap_or_else(|| {
         let text = html! { (lang.t("sign-in.bad-link")) };
-        refused(&console, lang, StatusCode::FORBIDDEN, &text)
+        refused(&console, lang, StatusCode::FORBIDDEN, &text, "")
     })
 }
 

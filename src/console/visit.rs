@@ -22,6 +22,7 @@ use super::{
     i18n::Language,
     layout::{self, Frame, Place},
     live,
+    pages::new,
     session::{Session, Visitor},
     ui,
 };
@@ -79,24 +80,30 @@ impl FromRequestParts<Shared> for Visit {
         let address = address.map_or_else(|| "/".into(), |address| address.0);
         let path = parts.extensions.get::<Address>();
         let path = path.map_or("/", |asked| asked.path()).to_owned();
-        let expelled = |is_known: bool| match live::is_stream(&path) {
-            true => live::ended(),
-            false => expelled(console, is_known, is_script, &address),
+        let refused = Refused {
+            language,
+            is_script,
+            path: &path,
+            back: &address,
         };
         let Some(session) = console.sessions.of(&parts.headers) else {
-            return Err(expelled(false));
+            return Err(refused.expelled(console, false));
         };
         let (token, name) = match &session.visitor {
             Visitor::Bearer(token) => match console.local.identity(token).await {
                 // Not while it serves: then there is no policy any more, after a restart.
                 Ok(None) if console.is_policed => return Err(layout::away(language)),
-                Ok(None) => return Err(expelled(true)),
+                Ok(None) => return Err(refused.expelled(console, true)),
                 Ok(Some(identity)) if session.has_begun_since(identity.sessions_from) => {
                     (Some(token), identity.name.as_str().to_owned())
                 }
-                Ok(Some(_)) | Err(_) => return Err(expelled(true)),
+                // The token may be good, so the session stays.
+                Err(status) if status.code() == Code::Unavailable => {
+                    return Err(refused.unverified());
+                }
+                Ok(Some(_)) | Err(_) => return Err(refused.expelled(console, true)),
             },
-            Visitor::Named(_) if console.is_policed => return Err(expelled(true)),
+            Visitor::Named(_) if console.is_policed => return Err(refused.expelled(console, true)),
             Visitor::Named(name) => (None, name.as_str().to_owned()),
         };
         let Some(calls) = console.local.calls(token) else {
@@ -121,22 +128,59 @@ pub(super) fn sender(headers: &HeaderMap) -> Option<Address> {
     Some(Address(format!("/{path}")))
 }
 
-/// Sends a browser to the form to sign in, without the session that it may have, and from there
-/// back to the page.
-fn expelled(console: &Shared, is_known: bool, is_script: bool, back: &str) -> Response {
-    let ended = if is_known { "1" } else { "" };
-    let back = if back == "/" { "" } else { back };
-    let target = ui::address("/sign-in", &[("ended", ended), ("back", back)]);
-    let target = target.as_str();
-    let mut response = match is_script {
-        // htmx would put the form into the page.
-        true => (StatusCode::UNAUTHORIZED, [("hx-redirect", target)]).into_response(),
-        false => Redirect::to(target).into_response(),
-    };
-    if is_known && let Ok(value) = console.sessions.end().parse() {
-        response.headers_mut().append(SET_COOKIE, value);
+/// A request without a session that is valid now: what its answer depends on.
+struct Refused<'a> {
+    language: Language,
+    /// htmx has sent it.
+    is_script: bool,
+    /// The path that it was sent to.
+    path: &'a str,
+    /// The page to go back to.
+    back: &'a str,
+}
+
+impl Refused<'_> {
+    /// Sends a browser to the form to sign in, without the session that it may have, and from there
+    /// back to the page. The page with a campaign file stays, and says what has happened: the file
+    /// is nowhere else.
+    fn expelled(&self, console: &Shared, is_known: bool) -> Response {
+        if live::is_stream(self.path) {
+            return live::ended();
+        }
+        let ended = if is_known { "1" } else { "" };
+        let back = if self.back == "/" { "" } else { self.back };
+        let target = ui::address("/sign-in", &[("ended", ended), ("back", back)]);
+        let target = target.as_str();
+        let status = StatusCode::UNAUTHORIZED;
+        let mut response = match self.is_script {
+            true if new::takes_file(self.path) => self.note(status, &new::ended(self.language)),
+            // htmx would put the form into the page.
+            true => (status, [("hx-redirect", target)]).into_response(),
+            false => Redirect::to(target).into_response(),
+        };
+        if is_known && let Ok(value) = console.sessions.end().parse() {
+            response.headers_mut().append(SET_COOKIE, value);
+        }
+        response
     }
-    response
+
+    /// Says that the keys that verify the session's token cannot be read now. The session stays.
+    fn unverified(&self) -> Response {
+        let text = html! { (self.language.t("away.keys")) };
+        match self.is_script {
+            true => self.note(StatusCode::SERVICE_UNAVAILABLE, &text),
+            false => layout::unverified(self.language, self.back),
+        }
+    }
+
+    /// A message that htmx puts into the page, which stays as it is.
+    fn note(&self, status: StatusCode, text: &Markup) -> Response {
+        match self.path == new::CHECK {
+            // The answer of a check is shown below the file.
+            true => (status, ui::notice("bad", text)).into_response(),
+            false => layout::note(status, text),
+        }
+    }
 }
 
 impl Visit {

@@ -99,6 +99,7 @@
 
     document.addEventListener("htmx:sendError", unsent);
     document.addEventListener("htmx:timeout", unsent);
+    // Messages that the server puts above a page have the same id.
     document.addEventListener("htmx:beforeRequest", () => hush("unsent"));
     document.addEventListener("htmx:beforeSwap", judge);
     document.addEventListener("visibilitychange", open);

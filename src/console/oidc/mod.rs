@@ -50,7 +50,8 @@ pub(super) async fn begin(
     let Some(provider) = &console.provider else {
         return super::pages::missing(headers).await;
     };
-    let refused = |status, text: &Markup| sign_in::refused(&console, language, status, text);
+    let refused =
+        |status, text: &Markup| sign_in::refused(&console, language, status, text, &asked.back);
     if !is_at(&headers, &provider.settings.url) {
         // The cookie of the sign-in would not be there when the browser comes back.
         let url = &provider.settings.url;
@@ -112,13 +113,14 @@ pub(super) async fn callback(
         .and_then(|flow| Language::of_tag(&flow.language));
     let language = chosen.unwrap_or_else(|| Language::of(&headers));
     let flow = flow.filter(|flow| flow.has_state(&answer.state));
+    let back = flow.as_ref().map(|flow| flow.back.clone());
+    let back = back.unwrap_or_default();
     let ended = match flow {
         None => Err((StatusCode::FORBIDDEN, html! { (language.t("oidc.state")) })),
         Some(flow) => match sign_in(&console, provider, language, answer, &flow).await {
             Ok(token) => console
                 .sessions
                 .begin(&Visitor::Bearer(token))
-                .map(|cookie| (cookie, flow.back))
                 .ok_or_else(|| {
                     let text = html! { (language.t("sign-in.long-token")) };
                     (StatusCode::FORBIDDEN, text)
@@ -128,12 +130,12 @@ pub(super) async fn callback(
     };
     let released = AppendHeaders([(SET_COOKIE, console.sessions.release())]);
     match ended {
-        Ok((cookie, back)) => {
+        Ok(cookie) => {
             let begun = AppendHeaders([(SET_COOKIE, cookie)]);
             (begun, released, onward(language, &back)).into_response()
         }
         Err((status, text)) => {
-            let page = sign_in::refused(&console, language, status, &text);
+            let page = sign_in::refused(&console, language, status, &text, &back);
             (released, page).into_response()
         }
     }

@@ -21,9 +21,9 @@ use crate::{
     console::{layout::Place, ui, visit::Visit},
     proto::{
         ApplyCampaignRequest, BlockUsersRequest, Campaign, CancelEnvelopeRequest,
-        GrantDrawsRequest, Hold, MarkDeliveredRequest, PauseCampaignRequest, PausePrizeRequest,
-        ResumeCampaignRequest, ResumePrizeRequest, RevokeWinRequest, UnblockUsersRequest,
-        propose_change_request::Change,
+        GetCampaignRequest, GrantDrawsRequest, Hold, MarkDeliveredRequest, PauseCampaignRequest,
+        PausePrizeRequest, ResumeCampaignRequest, ResumePrizeRequest, RevokeWinRequest,
+        UnblockUsersRequest, propose_change_request::Change,
     },
 };
 
@@ -176,7 +176,7 @@ pub(in crate::console) async fn raise_stock(
     let (Some(units), Some(version)) = (fields.parsed("units"), fields.parsed("version")) else {
         return sent.wrong(&visit, visit.language.t("form.whole"));
     };
-    let campaign = match raised(&visit, &id, &prize, units).await {
+    let campaign = match raised(&visit, (&id, version), &prize, units).await {
         Ok(campaign) => campaign,
         Err(status) => return sent.refused(&visit, &status),
     };
@@ -184,6 +184,7 @@ pub(in crate::console) async fn raise_stock(
     let request = ApplyCampaignRequest {
         campaign: Some(campaign.clone()),
         base_version: version,
+        request_id: fields.get("request_id").into(),
         operator: visit.operator(),
         reason: reason.clone(),
         ..ApplyCampaignRequest::default()
@@ -193,15 +194,26 @@ pub(in crate::console) async fn raise_stock(
         campaign: id,
         change: Change::Campaign(campaign),
         base: Some(version),
-        request_id: String::new(),
+        request_id: fields.get("request_id").into(),
         reason,
     };
     proposals::finish(&visit, result, wanted, (&target, "stock-raised"), &sent).await
 }
 
-/// The campaign with more units of a prize.
-async fn raised(visit: &Visit, id: &str, prize: &str, units: u64) -> Result<Campaign, Status> {
-    let mut campaign = status(visit, id).await?.campaign.unwrap_or_default();
+/// A version of a campaign with more units of a prize. A form that is sent twice asks for the same
+/// twice, though there is a newer version the second time.
+async fn raised(
+    visit: &Visit,
+    (id, version): (&str, u32),
+    prize: &str,
+    units: u64,
+) -> Result<Campaign, Status> {
+    let request = GetCampaignRequest {
+        campaign_id: id.into(),
+        version,
+    };
+    let seen = visit.campaigns().get_campaign(request).await?.into_inner();
+    let mut campaign = seen.status.unwrap_or_default().campaign.unwrap_or_default();
     let known = campaign.prizes.iter_mut().find(|known| known.id == prize);
     let known = known.ok_or_else(|| Status::not_found(format!("there is no prize {prize}")))?;
     known.stock = known.stock.saturating_add(units);

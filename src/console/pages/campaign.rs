@@ -28,6 +28,9 @@ use crate::{
 
 /// Alerts that the page shows.
 const ALERTS_MAX: usize = 20;
+/// The live element with all sums. Only a page that says why there are none has it: they take the
+/// place of that once they can be read.
+const NUMBERS: &str = "numbers";
 
 /// What was just done.
 #[derive(Debug, Default, Deserialize)]
@@ -63,7 +66,12 @@ async fn summary(visit: &Visit, id: &str, asked: &Asked) -> Contents {
         (brake(visit, &status))
         (proposals::open(visit, id).await)
         @for hold in &status.holds { (held(visit, &campaign, hold, &zone)) }
-        div data-stream={ "/live/campaigns/" (id) } { (visit.section(numbers)) }
+        div data-stream={ "/live/campaigns/" (id) } {
+            @match &numbers {
+                Ok(numbers) => { (numbers) }
+                Err(why) => { div data-live=(NUMBERS) { (visit.trouble(why)) } }
+            }
+        }
         @if !is_over(&status) {
             (prizes::stock(lang, &status))
             p { a.button href={ "/campaigns/" (id) "/edit" } { (lang.t("new.edit-link")) } }
@@ -92,7 +100,11 @@ pub(in crate::console) async fn numbers(visit: &Visit, id: &str) -> Contents {
     let status = status(visit, id).await?;
     let state = ui::state(visit.language, status.state());
     let numbers = numbers_of(visit, &status, None).await?;
-    Ok(html! { span data-live="state" { (state) } (brake(visit, &status)) (numbers) })
+    Ok(html! {
+        span data-live="state" { (state) }
+        (brake(visit, &status))
+        div data-live=(NUMBERS) { (numbers) }
+    })
 }
 
 /// The sums of a campaign, with a curve; with that of the last hour unless there is another one.

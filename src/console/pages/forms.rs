@@ -8,6 +8,12 @@ use crate::{
     proto::{Campaign, DeliveryState, User, Win},
 };
 
+/// The request id of one form: a form that is sent twice acts once.
+pub(super) fn request_id() -> Markup {
+    let id = format!("console-{:016x}", rand::random::<u64>());
+    html! { input type="hidden" name="request_id" value=(id); }
+}
+
 /// Marks a win as delivered, or revokes it.
 pub(super) fn delivery(lang: Language, win: &Win, back: &str) -> Markup {
     let state = win.delivery.as_ref().map(|delivery| delivery.state());
@@ -56,12 +62,10 @@ pub(super) fn delivery(lang: Language, win: &Win, back: &str) -> Markup {
 pub(super) fn user(lang: Language, campaign: &Campaign, user: &User) -> Markup {
     let base = format!("/campaigns/{}/users", campaign.id);
     let id = html! { input type="hidden" name="user" value=(user.user_id); };
-    // A form that is sent twice grants once.
-    let request = format!("console-{:016x}", rand::random::<u64>());
     html! {
         form.line method="post" action={ (base) "/grant" } {
             (id)
-            input type="hidden" name="request_id" value=(request);
+            (request_id())
             label { (lang.t("user.grant-draws"))
                 input name="draws" type="number" min="1" max="10000" value="1" required
                     inputmode="numeric";

@@ -1,8 +1,6 @@
 //! A new campaign, or another version of one, as a file: checked while it is typed, tried by a dry
 //! run of the service, then applied.
 
-use std::time::Duration;
-
 use axum::{
     Form,
     extract::{Path, Query},
@@ -12,7 +10,6 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use maud::{Markup, html};
 use sha2::{Digest as _, Sha256};
-use tokio::{sync::Semaphore, time::timeout};
 use tonic::Status;
 
 use super::{
@@ -26,6 +23,7 @@ use super::{
 };
 use crate::{
     console::{
+        compute::{NotComputed, compute},
         i18n::Language,
         layout::Place,
         ui::{self, number},
@@ -44,6 +42,24 @@ use crate::{
 
 /// Differences that are shown.
 const CHANGES_MAX: usize = 200;
+
+/// The path of the editor's form.
+const FORM: &str = "/new";
+/// The path where a file is checked while it is typed.
+pub(in crate::console) const CHECK: &str = "/new/check";
+
+/// Whether a campaign file is sent to this path.
+pub(in crate::console) fn takes_file(path: &str) -> bool {
+    [FORM, CHECK].contains(&path)
+}
+
+/// What the page says if the session has ended. The text that was typed is only in this page.
+pub(in crate::console) fn ended(lang: Language) -> Markup {
+    html! {
+        (lang.t("new.ended")) " "
+        a href="/sign-in" target="_blank" rel="noopener" { (lang.t("new.sign-in")) }
+    }
+}
 
 /// What the editor shows.
 struct Sheet<'a> {
@@ -104,12 +120,19 @@ pub(in crate::console) async fn submit(
         base: fields.parsed("base").unwrap_or(0),
         reason: fields.get("reason"),
     };
+    let is_tried = fields.get("tried") == mark(&text);
+    let is_applied = fields.get("do") == "apply" && is_tried;
+    let request_id = fields.get("request_id");
     let shown = match parsed(&text).await {
-        Err(found) => problems::list(lang, &found),
+        // It was right when it was tried, so it could not be checked again.
+        Err(found) if is_applied => html! {
+            (problems::list(lang, &found))
+            section.card #tried { (confirmation(lang, &sheet, request_id)) }
+        },
+        Err(found) => html! { (problems::list(lang, &found)) (kept_reason(&sheet)) },
         Ok(campaign) => {
-            let is_tried = fields.get("tried") == mark(&text);
-            if fields.get("do") == "apply" && is_tried {
-                match apply(&visit, &campaign, &sheet, fields.get("request_id")).await {
+            if is_applied {
+                match apply(&visit, &campaign, &sheet, request_id).await {
                     Ok(()) => {
                         let page = format!("/campaigns/{}", campaign.id);
                         return gone_to(&headers, ui::address(&page, &[("done", "applied")]));
@@ -119,17 +142,17 @@ pub(in crate::console) async fn submit(
                             campaign: campaign.id.clone(),
                             change: Proposed::Campaign(campaign),
                             base: Some(sheet.base),
-                            request_id: fields.get("request_id").into(),
+                            request_id: request_id.into(),
                             reason: sheet.reason.into(),
                         };
                         match proposals::send(&visit, wanted).await {
                             Ok(address) => {
                                 return gone_to(&headers, format!("{address}?done=proposed"));
                             }
-                            Err(status) => refused(&visit, &status),
+                            Err(status) => unapplied(&visit, &status, &sheet, request_id),
                         }
                     }
-                    Err(status) => refused(&visit, &status),
+                    Err(status) => unapplied(&visit, &status, &sheet, request_id),
                 }
             } else {
                 tried(&visit, campaign, &sheet, &fields).await
@@ -151,11 +174,6 @@ fn gone_to(headers: &HeaderMap, target: String) -> Response {
         false => Redirect::to(&target).into_response(),
     }
 }
-
-/// Files that are checked at once.
-static CHECKS: Semaphore = Semaphore::const_new(2);
-/// How long a file waits for its turn.
-const TURN_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The problems of what is typed: a part of the page.
 pub(in crate::console) async fn check(visit: Visit, Form(fields): Form<Fields>) -> Response {
@@ -183,26 +201,17 @@ fn mark(text: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(text))
 }
 
-/// The campaign of a file, which is right by all that can be checked without a service. That may
-/// take seconds, also if nobody waits for it any more, so few are checked at once.
+/// The campaign of a file, which is right by all that can be checked without a service.
 async fn parsed(text: &str) -> Result<Campaign, Problems> {
-    let mut problems = Problems::default();
-    let Ok(Ok(turn)) = timeout(TURN_TIME_MAX, CHECKS.acquire()).await else {
-        problems.add("file", "is not checked, since many others are: try again");
-        return Err(problems);
-    };
     let text = text.to_owned();
-    let check = move || {
-        let _turn = turn;
-        file::check_one(&text)
+    let why = match compute(move || file::check_one(&text)).await {
+        Ok(checked) => return checked,
+        Err(NotComputed::Busy) => "is not checked, since many others are: try again",
+        Err(NotComputed::Broken) => "cannot be checked: the log of the server says why",
     };
-    match tokio::task::spawn_blocking(check).await {
-        Ok(checked) => checked,
-        Err(_) => {
-            problems.add("file", "cannot be checked: the log of the server says why");
-            Err(problems)
-        }
-    }
+    let mut problems = Problems::default();
+    problems.add("file", why);
+    Err(problems)
 }
 
 async fn send(
@@ -247,19 +256,57 @@ fn refused(visit: &Visit, status: &Status) -> Markup {
     }
 }
 
+/// Why the service does not apply it, and the form to send it again. The form keeps its request id:
+/// the text is applied once, even if the service did so and its answer was lost.
+fn unapplied(visit: &Visit, status: &Status, sheet: &Sheet<'_>, request_id: &str) -> Markup {
+    // The same form would be refused for ever.
+    let is_of_no_use = reason(status) == "VERSION_STALE";
+    html! {
+        (refused(visit, status))
+        @if !is_of_no_use {
+            section.card #tried { (confirmation(visit.language, sheet, request_id)) }
+        }
+    }
+}
+
+/// What applies the text that was tried: a reason and a button. A form that is sent twice applies
+/// once.
+fn confirmation(lang: Language, sheet: &Sheet<'_>, request_id: &str) -> Markup {
+    html! {
+        input type="hidden" name="tried" value=(mark(sheet.text));
+        input type="hidden" name="request_id" value=(request_id);
+        div.line {
+            label { (lang.t("form.reason"))
+                input #new-reason name="reason" maxlength="1024" value=(sheet.reason);
+            }
+            button.primary #new-apply name="do" value="apply" type="submit" {
+                (lang.t("new.apply"))
+            }
+        }
+    }
+}
+
+/// The reason that was typed, for the next dry run, if there is nothing to apply now.
+fn kept_reason(sheet: &Sheet<'_>) -> Markup {
+    html! {
+        @if !sheet.reason.is_empty() {
+            input type="hidden" name="reason" value=(sheet.reason);
+        }
+    }
+}
+
 /// What a dry run says, with the forecast if it is wanted, and the way to apply it.
 async fn tried(visit: &Visit, campaign: Campaign, sheet: &Sheet<'_>, fields: &Fields) -> Markup {
     let lang = visit.language;
     let response = match send(visit, &campaign, sheet, true, "").await {
         Ok(response) => response,
-        Err(status) => return refused(visit, &status),
+        Err(status) => return html! { (refused(visit, &status)) (kept_reason(sheet)) },
     };
-    let forecast = match (fields.get("do"), unstocked_from_proto(&campaign)) {
-        ("forecast", Ok(campaign)) => forecast::run(visit, campaign, fields).await,
+    let forecast = match fields.get("do") {
+        "forecast" => played(visit, campaign, fields).await,
         _ => html! {},
     };
     let plan = response.plan.clone().unwrap_or_default();
-    // A form that is sent twice applies once.
     let request = format!("console-{:016x}", rand::random::<u64>());
     html! {
         section.card #tried {
@@ -268,16 +315,7 @@ async fn tried(visit: &Visit, campaign: Campaign, sheet: &Sheet<'_>, fields: &Fi
             @if sheet.base > 0 { (changes(lang, sheet.base, &response.changes)) }
             (sums(lang, &plan))
             (decks(lang, &plan))
-            input type="hidden" name="tried" value=(mark(sheet.text));
-            input type="hidden" name="request_id" value=(request);
-            div.line {
-                label { (lang.t("form.reason"))
-                    input #new-reason name="reason" maxlength="1024" value=(sheet.reason);
-                }
-                button.primary #new-apply name="do" value="apply" type="submit" {
-                    (lang.t("new.apply"))
-                }
-            }
+            (confirmation(lang, sheet, &request))
         }
         section.card #forecast {
             h2 { (lang.t("forecast.title")) }
@@ -290,6 +328,16 @@ async fn tried(visit: &Visit, campaign: Campaign, sheet: &Sheet<'_>, fields: &Fi
             }
         }
         (forecast)
+    }
+}
+
+/// The forecast of a campaign, or why there is none.
+async fn played(visit: &Visit, campaign: Campaign, fields: &Fields) -> Markup {
+    match compute(move || unstocked_from_proto(&campaign)).await {
+        Ok(Ok(campaign)) => forecast::run(visit, campaign, fields).await,
+        // The dry run has just found it right.
+        Ok(Err(_)) => html! {},
+        Err(why) => visit.trouble(&Status::from(why)),
     }
 }
 
@@ -377,7 +425,7 @@ fn templates(lang: Language, chosen: &str) -> Markup {
 /// The text with what is wrong with it, and what came of it.
 fn editor(lang: Language, sheet: &Sheet<'_>, shown: &Markup) -> Markup {
     html! {
-        form method="post" action="/new" hx-post="/new" hx-target="#main" hx-select="#main"
+        form method="post" action=(FORM) hx-post=(FORM) hx-target="#main" hx-select="#main"
             hx-swap="outerHTML show:none"
         {
             section.card {
@@ -386,7 +434,7 @@ fn editor(lang: Language, sheet: &Sheet<'_>, shown: &Markup) -> Markup {
                 p.hint #yaml-hint { (lang.t("new.file-hint")) }
                 textarea #yaml.code name="yaml" rows="24" spellcheck="false" wrap="off"
                     autocomplete="off" autocapitalize="off" aria-describedby="yaml-hint checked"
-                    hx-post="/new/check" hx-trigger="input changed delay:500ms"
+                    hx-post=(CHECK) hx-trigger="input changed delay:500ms"
                     hx-target="#checked" hx-select="unset" hx-swap="innerHTML"
                 {
                     // Browsers drop a line break at the beginning.

@@ -2,13 +2,14 @@
 
 use maud::{Markup, html};
 
-use super::prize_name;
+use super::{forms::request_id, prize_name};
 use crate::{
     console::{
         charts::{self, Part},
         i18n::Language,
         ui::{self, live, number},
     },
+    model::id::flaw_of_new,
     proto::{Campaign, CampaignState, CampaignStatus, GetStatsResponse, PrizePlan, PrizeStats},
 };
 
@@ -66,7 +67,12 @@ fn row(lang: Language, campaign: &Campaign, prize: &PrizeStats, is_over: bool) -
                 (prize_name(campaign, id))
                 (charts::shares(&key("bar"), id, &parts(lang, prize)))
             }
-            td { @if !is_over { div data-live=(key("brake")) { (brake(lang, campaign, prize)) } } }
+            td {
+                // The address of a prize `..` would be that of the campaign's own brake.
+                @if !is_over && flaw_of_new(id).is_none() {
+                    div data-live=(key("brake")) { (brake(lang, campaign, prize)) }
+                }
+            }
             td.n {
                 @if prize.unlimited { (lang.t("units.unlimited")) }
                 @else { (count("stock", prize.stock)) }
@@ -154,6 +160,7 @@ pub(super) fn stock(lang: Language, status: &CampaignStatus) -> Markup {
                     {
                         span.what { (prize_name(&campaign, &prize.id)) ": " (number(prize.stock)) }
                         input type="hidden" name="version" value=(status.version);
+                        (request_id())
                         label.hidden for={ "add-" (index) } {
                             (lang.t("stock.add")) " " (prize.id)
                         }

@@ -1,6 +1,11 @@
 //! Everyday changes: checked first, applied to the version that was read, and never over another.
 
-use tombola::proto::GetCampaignRequest;
+use std::collections::BTreeSet;
+
+use tombola::proto::{
+    GetCampaignRequest, ListOperationsRequest, OperationKind,
+    ledger_service_client::LedgerServiceClient,
+};
 
 use super::{Browser, address, encoded, fill, served};
 use crate::{faults::redis::House, process::Server};
@@ -211,6 +216,61 @@ async fn codes(_server: &Server, browser: &mut Browser) {
     }
     let shown = browser.get(page).good();
     assert!(shown.contains(r#"name="first" value="10502""#), "{shown}");
+}
+
+/// The ids by which the forms of a page know a second click.
+fn request_ids(page: &str) -> BTreeSet<&str> {
+    let ids = page.split(r#"name="request_id" value=""#).skip(1);
+    ids.map(|rest| rest.split('"').next().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_that_is_sent_twice_acts_once() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    browser.sign_in("olga");
+    // Forms that raise the stock of two prizes; everyday changes, a recall and the close.
+    for (path, ids) in [("/campaigns/wheel", 2), ("/campaigns/wheel/change", 3)] {
+        let page = browser.get(path).good();
+        assert_eq!(request_ids(&page).len(), ids, "{page}");
+    }
+    for (path, form, done) in [
+        (
+            "/prizes/mug/stock",
+            "units=500&version=1&request_id=one",
+            "stock-raised",
+        ),
+        (
+            "/recall",
+            "pool=hourly&prize=coupon&units=withdraw&typed=wheel&request_id=two",
+            "withdrawn",
+        ),
+        ("/close", "typed=wheel&request_id=three", "closed"),
+    ] {
+        for _ in 0..2 {
+            let answer = browser.post(&format!("/campaigns/wheel{path}"), form);
+            answer.leads_to(&format!("/campaigns/wheel?done={done}"));
+        }
+    }
+    let request = GetCampaignRequest {
+        campaign_id: "wheel".into(),
+        version: 0,
+    };
+    let mut campaigns = server.campaigns().await;
+    let response = campaigns.get_campaign(request).await.unwrap();
+    let status = response.into_inner().status.unwrap();
+    assert_eq!(status.version, 2);
+    assert_eq!(status.campaign.unwrap().prizes[0].stock, 1_500);
+    let mut ledger = LedgerServiceClient::new(server.connect().await);
+    let request = ListOperationsRequest {
+        campaign_id: "wheel".into(),
+        ..ListOperationsRequest::default()
+    };
+    let acts = ledger.list_operations(request).await.unwrap().into_inner();
+    let kinds: Vec<_> = acts.operations.iter().map(|act| act.kind()).collect();
+    use OperationKind::{Apply, Close, Recall};
+    assert_eq!(kinds, [Close, Recall, Apply, Apply]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,15 +1,20 @@
 //! A part of the store that is halted or cannot be read: all else is shown, and what is wrong is
 //! named.
 
+use std::{
+    io::{BufRead as _, BufReader, Lines, Write as _},
+    net::TcpStream,
+};
+
 use tombola::proto::{GetStatsRequest, ListAlertsRequest, ListCampaignsRequest};
 
-use super::{Browser, address};
+use super::{Browser, address, viewers};
 use crate::{
     faults::{
         load,
         redis::witness::{Loss, Witness},
     },
-    process::Server,
+    process::{PATIENCE, Server},
     support::redis_server::{RedisServer, until},
 };
 
@@ -32,7 +37,8 @@ pools: [{{id: deck, deck: {{size: 10, cards: {{mug: 1}}, onExhausted: RESHUFFLE}
 
 /// A service with a console, the campaign `wheel` and others.
 async fn served(redis: &RedisServer) -> (Witness, Browser) {
-    let witness = Witness::start_with(&redis.url(), "--console 127.0.0.1:0").await;
+    let options = "--console 127.0.0.1:0 --admin 127.0.0.1:0";
+    let witness = Witness::start_with(&redis.url(), options).await;
     for id in OTHERS {
         load::apply_all(&witness.server, &load::now_and_about_noon(&other(id))).await;
     }
@@ -156,4 +162,48 @@ async fn a_campaign_that_cannot_be_read_does_not_hide_the_others() {
     });
     let alerts = campaigns.list_alerts(ListAlertsRequest::default()).await;
     assert!(alerts.unwrap().into_inner().incomplete);
+}
+
+/// The events of a live page, line by line.
+fn events(browser: &Browser, path: &str) -> Lines<BufReader<TcpStream>> {
+    let (address, cookie) = (browser.address, &browser.cookies["tombola"]);
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nCookie: tombola={cookie}\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    BufReader::new(stream).lines()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_whose_sums_cannot_be_read_waits_for_them() {
+    let redis = RedisServer::start(&[]);
+    let (witness, mut browser) = served(&redis).await;
+    witness.server.run(&["draw", "a1", "user-1"]).well();
+    let keys = redis.command(&["KEYS", "*:units:a1:0:*"]);
+    let key = keys.lines().next().unwrap();
+    assert_eq!(redis.command(&["RENAME", key, "aside"]), "OK");
+    assert_eq!(redis.command(&["SET", key, "no units"]), "OK");
+
+    let page = browser.get("/campaigns/a1").good();
+    let instead = r#"data-stream="/live/campaigns/a1"><div data-live="numbers"><div class="notice"#;
+    assert!(page.contains(instead), "{page}");
+    assert!(page.contains("The service has an error"), "{page}");
+    assert!(page.contains("Pause campaign"), "{page}");
+
+    // It is not told to load itself again, which would end the same.
+    let mut events = events(&browser, "/live/campaigns/a1").map(Result::unwrap);
+    let admin = witness.server.admin();
+    until("campaign and sums are read a second time", || {
+        viewers::reads(&admin).0 > 3
+    });
+    assert_eq!(redis.command(&["RENAME", "aside", key]), "OK");
+    let first = events.find(|line| line.starts_with("event: "));
+    assert_eq!(first.as_deref(), Some("event: part"));
+    let part = events.find(|line| line.starts_with("data: ")).unwrap();
+    let whole = part.find(r#"<div data-live="numbers">"#);
+    let draws = part.find(r#"<span data-live="draws">1<"#);
+    assert!(whole.is_some() && whole < draws, "{part}");
+    let page = browser.get("/campaigns/a1").good();
+    assert!(!page.contains("The service has an error"), "{page}");
 }

@@ -1,6 +1,11 @@
 //! What was typed or painted stays on the page if the service refuses it.
 
-use super::{Browser, encoded, fill, plan::state, served};
+use super::{
+    Browser, encoded, fill,
+    new::{form, hidden},
+    plan::state,
+    served,
+};
 use crate::access::Gate;
 
 const PLAN: &str = "/campaigns/wheel/plan";
@@ -116,6 +121,40 @@ async fn a_draft_that_the_service_refuses_is_not_played_through() {
     let refused = reader.post(PLAN, &form).good();
     assert!(refused.contains("You lack the permission"), "{refused}");
     assert!(!refused.contains("What will probably happen"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reason_stays_when_a_campaign_file_is_not_applied() {
+    let data = tempfile::tempdir().unwrap();
+    let (_server, mut browser) = served(data.path());
+    browser.sign_in("olga");
+    let tried = browser.post("/new", &form("0", SCHEDULED, "do=try")).good();
+    let mark = hidden(&tried, "tried");
+    let apply = |reason: &str| {
+        let rest = format!("do=apply&tried={mark}&request_id=one&reason={reason}");
+        form("0", SCHEDULED, &rest)
+    };
+    let long = "x".repeat(1_025);
+    let refused = browser.post("/new", &apply(&long)).good();
+    for part in [
+        "notice bad",
+        "id: wheel",
+        r#"id="new-apply""#,
+        r#"name="request_id" value="one""#,
+        &format!(r#"name="tried" value="{mark}""#),
+        &format!(r#"value="{long}""#),
+    ] {
+        assert!(refused.contains(part), "{part}: {refused}");
+    }
+    // A file that is no longer right is not applied, and its reason waits for the next dry run.
+    let wrong = SCHEDULED.replace("perHour", "perHuor");
+    let refused = browser.post("/new", &form("0", &wrong, "do=apply&tried=no&reason=story"));
+    let refused = refused.good();
+    assert!(!refused.contains("new-apply"), "{refused}");
+    assert_eq!(hidden(&refused, "reason"), "story");
+    // What stayed can be corrected and sent.
+    let done = "/campaigns/wheel?done=applied";
+    browser.post("/new", &apply("short")).leads_to(done);
 }
 
 #[tokio::test(flavor = "multi_thread")]

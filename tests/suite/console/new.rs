@@ -21,14 +21,14 @@ fn text(page: &str) -> String {
 
 /// The value of a hidden field.
 #[track_caller]
-fn hidden(page: &str, name: &str) -> String {
+pub(super) fn hidden(page: &str, name: &str) -> String {
     let (_, rest) = page
         .split_once(&format!(r#"name="{name}" value=""#))
         .unwrap();
     rest.split('"').next().unwrap().to_owned()
 }
 
-fn form(base: &str, text: &str, rest: &str) -> String {
+pub(super) fn form(base: &str, text: &str, rest: &str) -> String {
     // As browsers send the ends of lines.
     let text = encoded(&text.replace('\n', "\r\n"));
     format!("base={base}&yaml={text}&{rest}")
@@ -88,7 +88,10 @@ async fn from_template_to_second_version(server: &Server, browser: &mut Browser)
     // The same id is not used again.
     let again = apply.replace("new-1", "new-2");
     let refused = browser.post("/new", &again).good();
-    assert!(refused.contains("Nothing was overwritten"), "{refused}");
+    assert!(
+        refused.contains("Nothing was overwritten") && !refused.contains("new-apply"),
+        "{refused}"
+    );
 
     let edit = browser.get(&format!("/campaigns/{id}/edit")).good();
     assert_eq!(hidden(&edit, "base"), "1");

@@ -128,7 +128,7 @@ async fn stock_is_raised_on_the_version_that_was_seen() {
     let raised = browser.post("/campaigns/wheel/prizes/mug/stock", raise);
     raised.leads_to("/campaigns/wheel?done=stock-raised");
     assert!(browser.get("/campaigns/wheel").good().contains("1,500"));
-    // A second click on the same form changes nothing.
+    // Another form of that version changes nothing.
     let again = browser.post("/campaigns/wheel/prizes/mug/stock", raise);
     assert_eq!(again.status, 409, "{}", again.body);
     assert!(

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use tombola::proto::{
-    ApplyCampaignRequest, Campaign, GetStatsRequest, ProposeChangeRequest, WindowState,
-    propose_change_request::Change,
+    ApplyCampaignRequest, Campaign, GetStatsRequest, ListProposalsRequest, ProposeChangeRequest,
+    WindowState, propose_change_request::Change,
 };
 
 use super::{Browser, address, browser::drive_as};
@@ -167,6 +167,33 @@ pools: [{{id: hourly, schedule: {{perHour: {{mug: {units}}}}}}}]
 "
     );
     tombola::model::file::parse(&yaml).unwrap().pop().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_that_is_sent_twice_proposes_once() {
+    let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
+    let ann = gate.by("ann-token").await;
+    let request = ApplyCampaignRequest {
+        campaign: Some(hourly(10)),
+        ..Default::default()
+    };
+    ann.campaigns().apply_campaign(request).await.unwrap();
+    let mut pat = Browser::signed_in(&gate, "pat-token");
+    for (path, form) in [
+        ("/prizes/mug/stock", "units=5&version=1&request_id=one"),
+        ("/recall", "pool=hourly&typed=wheel&request_id=two"),
+        ("/close", "typed=wheel&request_id=three"),
+    ] {
+        let path = format!("/campaigns/wheel{path}");
+        let page = proposed(&mut pat, &path, form);
+        assert_eq!(proposed(&mut pat, &path, form), page, "{path}");
+    }
+    let request = ListProposalsRequest {
+        campaign_id: "wheel".into(),
+        ..Default::default()
+    };
+    let listed = ann.campaigns().list_proposals(request).await.unwrap();
+    assert_eq!(listed.into_inner().proposals.len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

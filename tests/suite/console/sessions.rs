@@ -40,7 +40,10 @@ fn a_token_begins_a_session_which_ends_when_the_token_is_taken_away() {
     let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
     let mut browser = Browser::at(address(&gate.server));
     assert!(!browser.get("/sign-in").good().contains("no access file"));
-    assert_eq!(browser.post("/sign-in", "token=other-token").status, 403);
+    let refused = browser.post("/sign-in", "token=other-token&back=/system");
+    assert_eq!(refused.status, 403);
+    let back = r#"name="back" value="/system""#;
+    assert!(refused.body.contains(back), "{}", refused.body);
     assert_eq!(browser.post("/sign-in", "name=olga").status, 403);
     browser.post("/sign-in", "token=olga-token").leads_to("/");
     assert!(browser.get("/").good().contains("olga"));
@@ -54,6 +57,43 @@ fn a_token_begins_a_session_which_ends_when_the_token_is_taken_away() {
     // A copy of the cookie is worth nothing either, and acts are refused as pages are.
     copy.post("/campaigns/wheel/pause", "")
         .leads_to("/sign-in?ended=1");
+}
+
+#[test]
+fn a_campaign_file_stays_in_the_page_when_the_session_ends() {
+    let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
+    let browser = Browser::signed_in(&gate, "olga-token");
+    gate.change(&POLICY.replace("<olga-token>", "<next-token>"));
+    // As htmx sends it.
+    let own = format!(
+        "Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\nHX-Request: true\r\n",
+        browser.address
+    );
+    let file = "base=0&yaml=id:+wheel&do=try";
+    for (path, above) in [("/new/check", None), ("/new", Some("#main"))] {
+        let mut browser = browser.clone();
+        // The second time there is no cookie any more.
+        for _ in 0..2 {
+            let answer = browser.send("POST", path, &own, file);
+            assert_eq!(answer.status, 401, "{path}: {}", answer.body);
+            assert_eq!(answer.header("hx-redirect"), None, "{}", answer.head);
+            assert_eq!(answer.header("hx-retarget"), above, "{}", answer.head);
+            for part in [
+                "session has ended",
+                r#"<a href="/sign-in" target="_blank" rel="noopener">"#,
+            ] {
+                assert!(answer.body.contains(part), "{path} {part}: {}", answer.body);
+            }
+            assert!(!answer.body.contains("<textarea"), "{}", answer.body);
+        }
+        browser.post("/sign-in", "token=next-token").leads_to("/");
+        browser.send("POST", path, &own, file).good();
+    }
+    // Other pages are left.
+    let answer = browser
+        .clone()
+        .send("POST", "/campaigns/wheel/pause", &own, "");
+    assert_eq!(answer.header("hx-redirect"), Some("/sign-in?ended=1"));
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn policy() -> String {
 }
 
 /// Reads for live pages so far: of the store, and shared.
-fn reads(admin: &Admin) -> (u64, u64) {
+pub(super) fn reads(admin: &Admin) -> (u64, u64) {
     let (_, _, text) = admin.get("/metrics");
     let of = |from: &str| {
         let name = format!("tombola_console_live_reads_total{{from=\"{from}\"}} ");

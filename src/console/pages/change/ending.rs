@@ -10,6 +10,7 @@ use crate::{
         pages::{
             acts,
             fields::Fields,
+            forms::request_id,
             prize_label,
             proposals::{self, Wanted},
             sent::Sent,
@@ -68,6 +69,7 @@ pub(super) fn forms(visit: &Visit, status: &CampaignStatus) -> Markup {
                                 option value="withdraw" { (lang.t("ending.withdraw")) }
                             }
                         }
+                        (request_id())
                         (confirm)
                         button.stop type="submit" { (lang.t("ending.recall")) }
                     }
@@ -77,6 +79,7 @@ pub(super) fn forms(visit: &Visit, status: &CampaignStatus) -> Markup {
                 summary { (lang.t("ending.close")) }
                 p { (lang.t("ending.close-hint")) }
                 form.line method="post" action={ (base) "/close" } {
+                    (request_id())
                     (confirm)
                     button.stop type="submit" { (lang.t("ending.close")) }
                 }
@@ -98,9 +101,9 @@ pub(in crate::console) async fn close(
     let target = acts::campaign_address(&id);
     let request = CloseCampaignRequest {
         campaign_id: id.clone(),
+        request_id: fields.get("request_id").into(),
         operator: visit.operator(),
         reason: fields.get("reason").into(),
-        ..CloseCampaignRequest::default()
     };
     let result = visit.campaigns().close_campaign(request).await;
     let wanted = wanted(&id, Change::Close(ProposedClose {}), &fields);
@@ -135,9 +138,9 @@ pub(in crate::console) async fn recall(
         window_start_time,
         prize_id: recall.prize_id.clone(),
         withdraw,
+        request_id: fields.get("request_id").into(),
         operator: visit.operator(),
         reason: fields.get("reason").into(),
-        ..RecallUnitsRequest::default()
     };
     let result = visit.campaigns().recall_units(request).await;
     let wanted = wanted(&id, Change::Recall(recall), &fields);
@@ -151,7 +154,7 @@ fn wanted(campaign: &str, change: Change, fields: &Fields) -> Wanted {
         campaign: campaign.into(),
         change,
         base: None,
-        request_id: String::new(),
+        request_id: fields.get("request_id").into(),
         reason: fields.get("reason").into(),
     }
 }

@@ -1,5 +1,8 @@
 //! The plan editor: a grid of hours or days and prizes, painted step by step into a draft. Each
 //! step is a dry run of the service; applying the draft is a call of its own.
+//!
+//! A campaign may have tens of thousands of hours. Whatever looks at them takes a turn of
+//! [`compute`]: once to paint, and once to show what came of it.
 
 mod canvas;
 mod grid;
@@ -25,14 +28,16 @@ use super::{
 };
 use crate::{
     console::{
+        compute::compute,
+        i18n::Language,
         layout::Place,
         ui,
         visit::{Contents, Visit, http_status, reason},
     },
     model::{Problems, convert::moment_to_proto},
     proto::{
-        CampaignStatus, GetCampaignRequest, GetScheduleRequest, SetPlanRequest, SetPlanResponse,
-        pool::Kind, propose_change_request::Change,
+        CampaignStatus, GetCampaignRequest, GetScheduleRequest, Schedule, SetPlanRequest,
+        SetPlanResponse, pool::Kind, propose_change_request::Change,
     },
 };
 
@@ -65,8 +70,11 @@ pub(in crate::console) async fn submit(
             Err(status) => return refused(&visit, &id, &fields, &status).await,
         }
     }
-    let contents = edited(&visit, &id, &fields).await;
-    shown(&visit, contents)
+    match edited(&visit, &id, &fields).await {
+        // Nothing else has the draft.
+        Err(status) => kept(&visit, &fields, &status),
+        contents => shown(&visit, contents),
+    }
 }
 
 /// Applies the draft, or proposes it if that needs an approval; the address of what came of it.
@@ -90,14 +98,18 @@ async fn applied(visit: &Visit, id: &str, fields: &Fields) -> Result<String, Sta
     }
 }
 
-/// The editor with the draft that is not applied, and why. If the editor itself cannot be shown
-/// now, a form keeps all that was sent.
+/// The editor with the draft that is not applied, and why.
 async fn refused(visit: &Visit, id: &str, fields: &Fields, status: &Status) -> Response {
     let Ok(editor) = edited(visit, id, fields).await else {
-        return Sent::of(fields.pairs(), &[acts::REASON], None).refused(visit, status);
+        return kept(visit, fields, status);
     };
     let contents = html! { (visit.trouble(status)) (editor) };
     (http_status(status), shown(visit, Ok(contents))).into_response()
+}
+
+/// Why the editor cannot be shown now, with all that was sent in a form.
+fn kept(visit: &Visit, fields: &Fields, status: &Status) -> Response {
+    Sent::of(fields.pairs(), &[acts::REASON], None).refused(visit, status)
 }
 
 async fn edited(visit: &Visit, id: &str, fields: &Fields) -> Contents {
@@ -110,48 +122,97 @@ async fn edited(visit: &Visit, id: &str, fields: &Fields) -> Contents {
     if is_stale && fields.get("do") != "rebase" {
         return Ok(html! { (head) (grid::stale(visit, &status, base, fields)) });
     }
-    let loaded = match is_stale {
-        true => rebased(visit, id, base, status, fields).await?,
-        false => Canvas::of(status, fields),
+    let before = match is_stale {
+        true => Some(version(visit, id, base).await?),
+        false => None,
     };
-    let mut canvas = match loaded {
-        Ok(Some(canvas)) => canvas,
+    let form = fields.clone();
+    let step = match compute(move || Step::of(lang, before, status, &form)).await? {
+        Ok(Some(step)) => step,
         Ok(None) => {
             let none = ui::empty(&html! { p { (lang.t("schedule.none")) } });
             return Ok(html! { (head) (none) });
         }
         Err(found) => return Ok(html! { (head) (problems::list(lang, &found)) }),
     };
-    let notice = stroke(visit, &mut canvas, fields);
-    let preview = previewed(visit, id, &canvas, fields).await;
+    let result = result(visit, id, fields, step).await?;
     Ok(html! {
         (head)
         @if let Some(done) = ui::done(lang, Some(fields.get("done"))) { (done) }
-        (notice)
-        (grid::editor(visit, &canvas, fields, &injected(visit, id, &canvas).await))
-        (preview)
+        (result)
     })
 }
 
-/// What the draft would change, and its forecast if the form asks for one and the service takes the
-/// draft; nothing if it changes nothing.
-async fn previewed(visit: &Visit, id: &str, canvas: &Canvas, fields: &Fields) -> Markup {
-    if !canvas.is_changed() {
-        return html! {};
-    }
-    let planned = tried(visit, id, canvas).await;
-    let has_forecast = planned.is_ok() && fields.get("do") == "forecast";
-    let shown = preview::preview(visit, canvas, fields, planned);
-    let forecast = match has_forecast {
-        true => forecast::run(visit, canvas.drafted(), fields).await,
-        false => html! {},
+/// The editor after a step, and what the draft would change, if anything. There is a forecast if
+/// the form asks for one and the service takes the draft.
+async fn result(visit: &Visit, id: &str, fields: &Fields, step: Step) -> Contents {
+    let Step {
+        canvas,
+        notice,
+        draft,
+    } = step;
+    let planned = match draft {
+        Some(draft) => Some(tried(visit, id, &canvas, draft).await),
+        None => None,
     };
-    html! { (shown) (forecast) }
+    let injected = injected(visit, id, &canvas).await;
+    let has_forecast = matches!(planned, Some(Ok(_))) && fields.get("do") == "forecast";
+    let (guest, form) = (visit.clone(), fields.clone());
+    let draw = move || {
+        let editor = grid::editor(&guest, &canvas, &form, &injected);
+        let preview = planned.map(|planned| preview::preview(&guest, &canvas, &form, planned));
+        let drawn = html! { (editor) @if let Some(preview) = preview { (preview) } };
+        (drawn, has_forecast.then(|| canvas.drafted()))
+    };
+    let (editor, campaign) = compute(draw).await?;
+    let forecast = match campaign {
+        Some(campaign) => forecast::run(visit, campaign, fields).await,
+        None => html! {},
+    };
+    Ok(html! { (notice) (editor) (forecast) })
+}
+
+/// What became of the draft by what a form says.
+struct Step {
+    canvas: Canvas,
+    /// Why the draft is as it was.
+    notice: Markup,
+    /// The draft as a message; none if it changes nothing.
+    draft: Option<Schedule>,
+}
+
+impl Step {
+    /// Does to the draft what the form says. If the draft is of an earlier version, `before`, it is
+    /// painted on the current one first. None if the campaign has no schedule.
+    ///
+    /// # Errors
+    /// What is wrong with the campaign or with the draft.
+    fn of(
+        lang: Language,
+        before: Option<CampaignStatus>,
+        status: CampaignStatus,
+        fields: &Fields,
+    ) -> Result<Option<Self>, Problems> {
+        let canvas = match before {
+            Some(before) => rebased(before, status, fields)?,
+            None => Canvas::of(status, fields)?,
+        };
+        let Some(mut canvas) = canvas else {
+            return Ok(None);
+        };
+        let notice = stroke(lang, &mut canvas, fields);
+        let is_changed = canvas.is_changed();
+        let draft = is_changed.then(|| canvas.message(&canvas.draft));
+        Ok(Some(Self {
+            canvas,
+            notice,
+            draft,
+        }))
+    }
 }
 
 /// Does to the draft what the form says; gives why not.
-fn stroke(visit: &Visit, canvas: &mut Canvas, fields: &Fields) -> Markup {
-    let lang = visit.language;
+fn stroke(lang: Language, canvas: &mut Canvas, fields: &Fields) -> Markup {
     match fields.get("do") {
         "undo" => canvas.undo(),
         "cells" | "range" | "copy" => match strokes::of(canvas, fields) {
@@ -171,39 +232,43 @@ fn stroke(visit: &Visit, canvas: &mut Canvas, fields: &Fields) -> Markup {
 }
 
 /// The draft of an earlier version, painted on the current one.
-async fn rebased(
-    visit: &Visit,
-    id: &str,
-    base: u32,
+fn rebased(
+    before: CampaignStatus,
     status: CampaignStatus,
     fields: &Fields,
-) -> Result<Result<Option<Canvas>, Problems>, Status> {
+) -> Result<Option<Canvas>, Problems> {
+    let Some(other) = Canvas::of(before, fields)? else {
+        return Ok(None);
+    };
+    let Some(mut canvas) = Canvas::of(status, &fields.without(&["draft", "last"]))? else {
+        return Ok(None);
+    };
+    canvas.repeat(&other)?;
+    Ok(Some(canvas))
+}
+
+/// The campaign with the definition of a version.
+async fn version(visit: &Visit, id: &str, version: u32) -> Result<CampaignStatus, Status> {
     let request = GetCampaignRequest {
         campaign_id: id.into(),
-        version: base,
+        version,
     };
     let response = visit.campaigns().get_campaign(request).await?.into_inner();
-    let before = response.status.unwrap_or_default();
-    let repeated = || {
-        let Some(other) = Canvas::of(before, fields)? else {
-            return Ok(None);
-        };
-        let Some(mut canvas) = Canvas::of(status, &fields.without(&["draft", "last"]))? else {
-            return Ok(None);
-        };
-        canvas.repeat(&other)?;
-        Ok(Some(canvas))
-    };
-    Ok(repeated())
+    Ok(response.status.unwrap_or_default())
 }
 
 /// A dry run of the draft.
-async fn tried(visit: &Visit, id: &str, canvas: &Canvas) -> Result<SetPlanResponse, Status> {
+async fn tried(
+    visit: &Visit,
+    id: &str,
+    canvas: &Canvas,
+    draft: Schedule,
+) -> Result<SetPlanResponse, Status> {
     let request = SetPlanRequest {
         campaign_id: id.into(),
         pool_id: canvas.pool_id().into(),
         base_version: canvas.status.version,
-        schedule: Some(canvas.message(&canvas.draft)),
+        schedule: Some(draft),
         dry_run: true,
         operator: visit.operator(),
         ..SetPlanRequest::default()
@@ -229,12 +294,8 @@ async fn apply(visit: &Visit, id: &str, fields: &Fields) -> Result<(), Status> {
 /// The campaign with a draft, as a change that is to be proposed.
 async fn wanted(visit: &Visit, id: &str, fields: &Fields) -> Result<Wanted, Status> {
     let base = fields.parsed("base").unwrap_or(0);
-    let request = GetCampaignRequest {
-        campaign_id: id.into(),
-        version: base,
-    };
-    let seen = visit.campaigns().get_campaign(request).await?.into_inner();
-    let mut campaign = seen.status.unwrap_or_default().campaign.unwrap_or_default();
+    let seen = version(visit, id, base).await?;
+    let mut campaign = seen.campaign.unwrap_or_default();
     let mut pools = campaign.pools.iter_mut();
     let pool = pools.find(|pool| pool.id == fields.get("pool"));
     if let (Some(pool), Some(schedule)) = (pool, canvas::message(fields.get("draft"))) {

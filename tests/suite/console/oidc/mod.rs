@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 
 use self::provider::{CLIENT, Provider, SECRET, fields_of};
 use super::{Answer, Browser, browser::drive, encoded};
-use crate::{access::Gate, process::Start};
+use crate::{
+    access::{Gate, key_server::SigningKey},
+    process::Start,
+};
 
 /// An access file in which the provider's `olga@example.org` may look at everything, and `nina`
 /// nothing at all.
@@ -252,13 +255,15 @@ async fn a_provider_that_fails_or_is_another_one_is_named() {
         "{}",
         answer.body
     );
-    // A person who does not want to.
-    let asked = house.asks("/");
+    // A person who does not want to. The next attempt leads to the same page.
+    let asked = house.asks("/system");
     let state = &fields_of(asked.split_once('?').unwrap().1)["state"];
     let path = format!("/sign-in/oidc/callback?error=access_denied&state={state}");
     let answer = house.browser.get(&path);
     assert_eq!(answer.status, 403);
-    assert!(answer.body.contains("was cancelled"), "{}", answer.body);
+    for words in ["was cancelled", "/sign-in/oidc?back=%2Fsystem"] {
+        assert!(answer.body.contains(words), "{words}: {}", answer.body);
+    }
     // What the error says is not repeated to whoever did not ask.
     let answer = house
         .browser
@@ -305,6 +310,44 @@ async fn sessions_end_with_their_token_and_with_the_identity() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     house.browser.get("/").leads_to("/sign-in");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_outlasts_keys_that_cannot_be_read() {
+    let mut house = House::new().await;
+    assert_eq!(house.signs_in().status, 200);
+    house.browser.get("/system").good();
+    let known = policy(&house.provider);
+    house.gate.change(&known.replace("/keys", "/missing"));
+    let words = "cannot be read right now";
+    let page = house.browser.get("/system");
+    assert_eq!(page.status, 503, "{}", page.body);
+    assert_eq!(page.header("set-cookie"), None, "{}", page.head);
+    for part in [words, r#"<a href="/system">"#] {
+        assert!(page.body.contains(part), "{part}: {}", page.body);
+    }
+    // htmx keeps the page.
+    let own = format!("Origin: {}\r\nHX-Request: true\r\n", house.origin);
+    let pause = "/campaigns/wheel/pause";
+    let answer = house.browser.send("POST", pause, &own, "");
+    assert_eq!(answer.status, 503, "{}", answer.body);
+    assert_eq!(answer.header("set-cookie"), None, "{}", answer.head);
+    assert_eq!(answer.header("hx-reselect"), Some("#live-unsent"));
+    for part in [words, r#"id="main""#, r#"id="live-unsent""#] {
+        assert!(answer.body.contains(part), "{part}: {}", answer.body);
+    }
+    // Nobody knows whether a token that is typed is good.
+    let claims = json!({"iss": house.provider.issuer()});
+    let token = SigningKey::p256().token("k", &claims);
+    let form = format!("token={token}&back=/system");
+    let refused = Browser::at(house.browser.address).post("/sign-in", &form);
+    assert_eq!(refused.status, 503, "{}", refused.body);
+    for part in [words, r#"name="back" value="/system""#] {
+        assert!(refused.body.contains(part), "{part}: {}", refused.body);
+    }
+
+    house.gate.change(&known);
+    house.browser.get("/system").good();
 }
 
 #[tokio::test(flavor = "multi_thread")]
