@@ -146,23 +146,44 @@ async fn keys_are_rotated_and_a_key_that_is_gone_verifies_nothing_any_more() {
     let new_token = new.token("new", &claims("shop", 300));
     assert_eq!(try_token(&gate, &old_token).await, Ok(()));
     assert_eq!(try_token(&gate, &new_token).await, refused("INVALID"));
+    let is_replaced_by = async |keys: &[Value]| {
+        let before = read();
+        assert!(set(keys));
+        while read() == before {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
     for (keys, old_is_fine, new_is_fine) in [
         (vec![old.public("old"), new.public("new")], true, true),
         (vec![new.public("new")], false, true),
     ] {
-        let before = read();
-        assert!(set(&keys));
-        while read() == before {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        is_replaced_by(&keys).await;
         assert_eq!(try_token(&gate, &old_token).await.is_ok(), old_is_fine);
         assert_eq!(try_token(&gate, &new_token).await.is_ok(), new_is_fine);
     }
-    // A broken set changes nothing.
+    // A broken set takes no key away. Whether there are others, nobody knows.
+    let failed = || {
+        let log = gate.server.log();
+        log.matches("the keys of issuer cluster cannot be read")
+            .count()
+    };
+    let before = failed();
     std::fs::write(&file, "{").unwrap();
-    gate.server
-        .says("the keys of issuer cluster cannot be read");
+    while failed() == before {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     assert_eq!(try_token(&gate, &new_token).await, Ok(()));
+    let next = SigningKey::p256();
+    let next_token = next.token("next", &claims("shop", 300));
+    for unknown in [&old_token, &next_token] {
+        assert_eq!(try_token(&gate, unknown).await, refused("UNVERIFIABLE"));
+    }
+    // Nothing that is said of a key that is known depends on the others.
+    let forged = next.token("new", &claims("shop", 300));
+    assert_eq!(try_token(&gate, &forged).await, refused("INVALID"));
+    is_replaced_by(&[new.public("new"), next.public("next")]).await;
+    assert_eq!(try_token(&gate, &next_token).await, Ok(()));
+    assert_eq!(try_token(&gate, &old_token).await, refused("INVALID"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -193,7 +193,7 @@ impl Issuer {
         match verified {
             Some(true) => {}
             Some(false) => return Err(Denial::Invalid("the token's signature is wrong")),
-            None if self.state().bytes.is_empty() => return Err(Denial::Unverifiable),
+            None if self.may_lack_keys() => return Err(Denial::Unverifiable),
             None => return Err(Denial::Invalid("its issuer has no such key")),
         }
         let claims: Value = json(parts.claims)?;
@@ -218,6 +218,13 @@ impl Issuer {
             issuer.fetch().await;
         });
         fetched.await.map_err(|_| Denial::Unverifiable)
+    }
+
+    /// Whether the issuer may have keys that are not known here: they were never read, or not the
+    /// last time.
+    fn may_lack_keys(&self) -> bool {
+        let state = self.state();
+        state.bytes.is_empty() || state.problem.is_some()
     }
 
     fn keys(&self) -> Arc<KeySet> {
