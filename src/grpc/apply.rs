@@ -307,6 +307,8 @@ pub(super) async fn bring(
 ) -> Result<Outcome, CallError> {
     let request_id = version.author.request.as_str().to_owned();
     let campaign = version.campaign.clone();
+    let known = base.as_ref().map(|base| &*base.view.campaign);
+    change::check_new_ids(known, &campaign).or(())?;
     let now = match &base {
         Some(base) => base.now,
         None => injector.store().now().await?,

@@ -15,6 +15,14 @@ use super::{problem::Problem, text::visible};
 /// The longest id, in bytes.
 pub const ID_BYTES_MAX: usize = 128;
 
+/// The reason why something new cannot have an id that is valid otherwise, or nothing: browsers
+/// take `.` and `..` out of an address, so the console's `/campaigns/..` is another page. Earlier
+/// versions accepted such ids, so those that are stored stay valid.
+pub fn flaw_of_new(id: &str) -> Option<String> {
+    let is_step = matches!(id, "." | "..");
+    is_step.then(|| format!("is {id:?}, which browsers take out of an address: use another id"))
+}
+
 /// The rule for an id, and how people see one.
 struct Rule {
     /// What an id consists of, for messages.

@@ -222,7 +222,7 @@ pub enum Refusal {
          contents for a retry"
     )]
     EnvelopeExists,
-    /// An envelope that could never be grabbed.
+    /// An envelope that could never be grabbed, or whose id is for nothing new.
     #[error("{0}")]
     EnvelopeRefused(Problems),
     /// The sink of the ledger has no such win.

@@ -202,8 +202,8 @@ fn the_page_of_limits_has_the_bounds_of_connections_and_requests() {
             Sender::Caller.time_max().as_secs()
         ),
         format!(
-            "| calls of health and reflection at once | {} on a connection; of those that may \
-             last, such as `Watch`, one for each connection and {} more in all.",
+            "| calls of health and reflection at once | {} on a connection. Each connection may \
+             have one call that lasts, such as `Watch`; further ones share {} places.",
             peer::OTHER_CALLS_MAX,
             grouped(peer::LASTING_CALLS_MAX)
         ),
@@ -214,11 +214,11 @@ fn the_page_of_limits_has_the_bounds_of_connections_and_requests() {
         ),
         format!(
             "| time until a client speaks HTTP/2 | {} s |",
-            peer::SPEAK_TIME_MAX.as_secs()
+            progress::SPEAK_TIME_MAX.as_secs()
         ),
         format!(
             "| time in which a client reads nothing | {} s |",
-            peer::UNREAD_TIME_MAX.as_secs()
+            progress::UNREAD_TIME_MAX.as_secs()
         ),
         format!(
             "| unsent responses | {} MiB on a connection, {} MiB in all, with {} KiB for each open \

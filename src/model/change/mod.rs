@@ -11,6 +11,7 @@ pub use difference::{Difference, differences};
 use super::{
     campaign::{Campaign, Pool, PoolKind},
     deck::{Deck, OnExhausted},
+    id::flaw_of_new,
     moment::Moment,
     number::{PrizeNo, Quantities},
     personal::{Personal, PersonalKind},
@@ -66,6 +67,29 @@ pub fn check(before: &Campaign, after: &Campaign, standing: Standing) -> Problem
         check_prizes(before, after, why, &mut problems);
         check_budget(before, after, why, &mut problems);
         check_pools(before, after, why, &mut problems);
+    }
+    problems
+}
+
+/// Says which ids of a version cannot be used, since they are new; see [`flaw_of_new`]. Ids that
+/// the campaign has already may stay.
+pub fn check_new_ids(before: Option<&Campaign>, after: &Campaign) -> Problems {
+    let mut problems = Problems::default();
+    let mut check = |path: String, id: &str, is_new: bool| {
+        if let Some(flaw) = flaw_of_new(id).filter(|_| is_new) {
+            problems.add(path, flaw);
+        }
+    };
+    check("id".into(), after.id.as_str(), before.is_none());
+    for (no, prize) in after.numbered_prizes() {
+        let id = prize.id.as_str();
+        let is_new = before.is_none_or(|before| before.prize_no(id).is_none());
+        check(format!("prizes[{}].id", no.0), id, is_new);
+    }
+    for (no, pool) in after.numbered_pools() {
+        let id = pool.id.as_str();
+        let is_new = before.is_none_or(|before| before.pool_no(id).is_none());
+        check(format!("pools[{}].id", no.0), id, is_new);
     }
     problems
 }

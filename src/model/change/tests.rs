@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    model::convert::{campaign_from_proto, tests::spring_wheel},
+    model::convert::{campaign_from_proto, decode, encode, tests::spring_wheel},
     proto::{self, pool::Kind},
 };
 
@@ -334,4 +334,28 @@ fn odds_of_a_personal_pool_change_and_its_deck_stays() {
         assert_eq!(found[0].0, "pools[0].personal");
         assert!(found[0].1.contains(stays), "{found:?}");
     }
+}
+
+#[test]
+fn a_step_of_an_address_is_the_id_of_nothing_new() {
+    let plain = campaign(|_| {});
+    let odd = campaign(|c| {
+        c.id = "..".into();
+        c.prizes.push(proto::Prize {
+            id: "..".into(),
+            stock: 1,
+            ..proto::Prize::default()
+        });
+        c.pools[2].id = ".".into();
+    });
+    let refused = |before| -> Vec<String> {
+        let problems = check_new_ids(before, &odd).0.into_iter();
+        problems.map(|it| it.path).collect()
+    };
+    assert_eq!(refused(None), ["id", "prizes[2].id", "pools[2].id"]);
+    assert_eq!(refused(Some(&plain)), ["prizes[2].id", "pools[2].id"]);
+    // What an earlier version has accepted stays, and can be read.
+    assert_eq!(refused(Some(&odd)), [""; 0]);
+    assert_eq!(decode(&encode(&odd)), Ok(odd));
+    assert!(check_new_ids(None, &plain).is_empty());
 }

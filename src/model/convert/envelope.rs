@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{campaign::check_attributes, wire::moment_from_proto};
+use super::{campaign::check_attributes, report::entry, wire::moment_from_proto};
 use crate::{
     model::{
         Envelope, EnvelopeId, Problems, Split, UserId,
@@ -48,6 +48,14 @@ pub fn envelope_from_proto(
     });
     let (ttl_micros, rain_micros) = read_times(message, &mut problems);
     check_attributes("attributes", &message.attributes, &mut problems);
+    // An entry has the keys in its body, and PostgreSQL reads no JSON with a NUL.
+    let is_odd = |key: &&String| key.chars().any(char::is_control);
+    for key in message.attributes.keys().filter(is_odd) {
+        problems.add(
+            entry("attributes", key),
+            "has a control character in its key",
+        );
+    }
     let users = read_users(&message.allowed_user_ids, &mut problems);
     let (Some(id), Some(sender), true) = (id, sender, problems.is_empty()) else {
         return Err(problems);

@@ -1,9 +1,9 @@
 //! Ids that callers choose, end to end: RPCs, commands and the log.
 
 use tombola::proto::{
-    BlockUsersRequest, CheckLimitRequest, CreateEnvelopeRequest, DrawRequest, GetDrawRequest,
-    GrabEnvelopeRequest, GrabOutcome, GrantDrawsRequest, ListGrabsRequest, Outcome,
-    envelope_service_client::EnvelopeServiceClient,
+    ApplyCampaignRequest, BlockUsersRequest, Campaign, CheckLimitRequest, CreateEnvelopeRequest,
+    DrawRequest, GetDrawRequest, GrabEnvelopeRequest, GrabOutcome, GrantDrawsRequest,
+    ListGrabsRequest, Outcome, Prize, envelope_service_client::EnvelopeServiceClient,
 };
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -27,6 +27,93 @@ async fn ids_of_callers_are_any_text_on_redis() {
     let start = house.start().at(NOW.into());
     start.init().well();
     callers_own_their_ids(&start).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_new_is_a_step_of_an_address_on_the_embedded_store() {
+    let data = tempfile::tempdir().unwrap();
+    steps_are_refused(&Start::on(data.path()).serve()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_new_is_a_step_of_an_address_on_redis() {
+    let house = House::with(&[]);
+    let start = house.start().at(NOW.into());
+    start.init().well();
+    steps_are_refused(&start.serve()).await;
+}
+
+/// Applies a campaign, or only checks it.
+async fn apply_one(
+    server: &Server,
+    campaign: &Campaign,
+    base_version: u32,
+    dry_run: bool,
+) -> Result<(), Status> {
+    let request = ApplyCampaignRequest {
+        campaign: Some(campaign.clone()),
+        base_version,
+        dry_run,
+        operator: "olga".into(),
+        ..ApplyCampaignRequest::default()
+    };
+    let mut campaigns = server.campaigns().await;
+    campaigns.apply_campaign(request).await.map(drop)
+}
+
+/// The fields that a refusal names, all since browsers take their ids out of an address.
+fn steps(status: &Status) -> Vec<String> {
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+    let details = status.get_error_details();
+    assert_eq!(details.error_info().unwrap().reason, "INVALID_REQUEST");
+    let violations = &details.bad_request().unwrap().field_violations;
+    for violation in violations {
+        let why = "which browsers take out of an address: use another id";
+        assert!(violation.description.contains(why), "{violation:?}");
+    }
+    violations.iter().map(|found| found.field.clone()).collect()
+}
+
+async fn steps_are_refused(server: &Server) {
+    let wheel = tombola::model::file::parse(WHEEL).unwrap().pop().unwrap();
+    let of_step = |step: &str| {
+        let mut campaign = wheel.clone();
+        campaign.prizes.push(Prize {
+            id: step.into(),
+            stock: 1,
+            ..Prize::default()
+        });
+        campaign.pools[1].id = step.into();
+        campaign
+    };
+    for step in [".", ".."] {
+        let named = Campaign {
+            id: step.into(),
+            ..of_step(step)
+        };
+        for dry_run in [true, false] {
+            let refused = apply_one(server, &named, 0, dry_run).await.unwrap_err();
+            assert_eq!(steps(&refused), ["id", "prizes[2].id", "pools[1].id"]);
+        }
+    }
+    apply_one(server, &wheel, 0, false).await.unwrap();
+    let refused = apply_one(server, &of_step(".."), 1, false).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(steps(&refused), ["prizes[2].id", "pools[1].id"]);
+
+    let mut envelopes = EnvelopeServiceClient::new(server.connect().await);
+    for id in [".", ".."] {
+        let create = CreateEnvelopeRequest {
+            envelope_id: id.into(),
+            sender_id: "ann".into(),
+            total_minor: 100,
+            currency: "CNY".into(),
+            packets: 10,
+            ..CreateEnvelopeRequest::default()
+        };
+        let refused = envelopes.create_envelope(create).await.unwrap_err();
+        assert_eq!(steps(&refused), ["envelope_id"], "{id}");
+    }
 }
 
 async fn callers_own_their_ids(start: &Start<'_>) {

@@ -136,6 +136,11 @@ fn bad_envelopes_are_reported_field_by_field() {
             "attributes",
             "32",
         ),
+        (
+            |r| r.attributes = [("a\0".into(), String::new())].into(),
+            "attributes[\"a\\0\"]",
+            "control character",
+        ),
     ];
     for (edit, path, hint) in cases {
         let mut request = good();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    model::{Envelope, Moment, Problem, Problems, UserId},
+    model::{Envelope, Moment, Problems, UserId, id::flaw_of_new},
     store::{
         CancelEnvelope, CreateEnvelope, FillEnvelope, GrabAnswer, GrabOutcome, Refusal, Result,
         Settled, Step, StoreError,
@@ -30,14 +30,18 @@ pub(in crate::store) fn create(
     let envelope = &command.envelope;
     let start = envelope.start_at(now);
     let expiry = envelope.expiry_at(start);
+    let mut problems = Problems::default();
+    if let Some(flaw) = flaw_of_new(envelope.id.as_str()) {
+        problems.add("envelope_id", flaw);
+    }
     if expiry <= now {
-        return Err(Refusal::EnvelopeRefused(Problems(vec![Problem {
-            path: "start_time".into(),
-            message: format!(
-                "is too early: it is {now}, and the envelope would have expired at {expiry}"
-            ),
-        }]))
-        .into());
+        problems.add(
+            "start_time",
+            format!("is too early: it is {now}, and the envelope would have expired at {expiry}"),
+        );
+    }
+    if !problems.is_empty() {
+        return Err(Refusal::EnvelopeRefused(problems).into());
     }
     let total = signed(envelope.total_minor);
     let record = EnvelopeRecord {

@@ -162,6 +162,19 @@ fn an_envelope_that_would_have_expired_is_refused() {
 }
 
 #[test]
+fn a_new_envelope_has_no_id_that_browsers_take_out_of_an_address() {
+    for id in [".", ".."] {
+        let mut odd = command(3, &[]);
+        Arc::make_mut(&mut odd.envelope).id = EnvelopeId::parse("id", id).unwrap();
+        let refused = create(&odd, START, true).unwrap_err();
+        let StoreError::Refused(Refusal::EnvelopeRefused(problems)) = refused else {
+            panic!("{refused}");
+        };
+        assert_eq!(problems.0[0].path, "envelope_id");
+    }
+}
+
+#[test]
 fn packets_come_in_order_once_and_add_up() {
     let mut state = create(&command(150, &[]), START, true).unwrap();
     assert_eq!(
