@@ -2,6 +2,10 @@
 
     deliverer.py ADDRESS OUTBOX [CAMPAIGN]
 
+For a server with TLS, TOMBOLA_TLS_CA names a file with the authority of its certificate. For one
+with an access file, TOMBOLA_TOKEN_FILE names a file with the token of an identity that has `read`
+and `deliver`, and also `admin` if the server has `--reflection admin`.
+
 OUTBOX is an SQLite file. It has the cursor of the stream and every win that was seen, so the
 program may be killed at any moment and started again:
 
@@ -15,6 +19,7 @@ Wins of a test or of a small shop are delivered in order, one after the other. I
 grpcio-reflection, and no generated code.
 """
 
+import os
 import signal
 import sqlite3
 import sys
@@ -101,11 +106,27 @@ def reference(campaign, unit):
     return f"parcel/{campaign}/{unit}"
 
 
+def connect(address):
+    """A channel over TLS and with a token, if the environment names them."""
+    authority, token = os.environ.get("TOMBOLA_TLS_CA"), os.environ.get("TOMBOLA_TOKEN_FILE")
+    if not authority:
+        if token:
+            sys.exit("a token is sent over TLS only: set TOMBOLA_TLS_CA")
+        return grpc.insecure_channel(address)
+    with open(authority, "rb") as file:
+        credentials = grpc.ssl_channel_credentials(file.read())
+    if token:
+        with open(token) as file:
+            bearer = grpc.access_token_call_credentials(file.read().strip())
+        credentials = grpc.composite_channel_credentials(credentials, bearer)
+    return grpc.secure_channel(address, credentials)
+
+
 class Ledger:
     """Calls the server's methods, which it describes by reflection."""
 
     def __init__(self, address):
-        self.channel = grpc.insecure_channel(address)
+        self.channel = connect(address)
         pool = descriptor_pool.DescriptorPool(ProtoReflectionDescriptorDatabase(self.channel))
         self.methods = pool.FindServiceByName(SERVICE).methods_by_name
 

@@ -1,18 +1,26 @@
 //! The example of a deliverer, killed again and again.
 
 use std::{
+    fs,
     io::{BufRead as _, BufReader},
     path::Path,
     process::{Child, Command, Stdio},
 };
 
 use rusqlite::Connection;
-use tombola::proto::{
-    DeliveryState, DrawRequest, ListWinsRequest, Win, ledger_service_client::LedgerServiceClient,
+use tombola::{
+    grpc::access::TokenHash,
+    proto::{
+        DeliveryState, DrawRequest, ListWinsRequest, Win,
+        ledger_service_client::LedgerServiceClient,
+    },
 };
 
 use super::tool;
-use crate::process::{Server, Start, project};
+use crate::{
+    process::{Ended, Server, Start, project, tombola},
+    support::certificates,
+};
 
 /// How often the deliverer is killed.
 const KILLS: usize = 50;
@@ -33,21 +41,28 @@ struct Deliverer(Child);
 
 impl Deliverer {
     fn start(server: &Server, outbox: &Path) -> Self {
+        Self::start_with(server, outbox, &[])
+    }
+
+    /// The same with these variables in its environment.
+    fn start_with(server: &Server, outbox: &Path, variables: &[(&str, &Path)]) -> Self {
         let mut command = Command::new(tool(".venv/bin/python"));
         command
             .arg(project("deploy/examples/deliverer/deliverer.py"))
             .args([&server.address.to_string()])
             .arg(outbox)
             .arg("shop")
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped());
         Self(command.spawn().unwrap())
     }
 
-    /// Lets it say this many lines; fails if it ends before.
-    fn lines(&mut self, lines: usize) {
+    /// The next lines that it says; fails if it ends before.
+    fn lines(&mut self, lines: usize) -> Vec<String> {
         let said = BufReader::new(self.0.stdout.as_mut().unwrap());
-        let said = said.lines().take(lines).filter(Result::is_ok).count();
-        assert_eq!(said, lines, "the deliverer has ended");
+        let said: Vec<_> = said.lines().take(lines).map_while(Result::ok).collect();
+        assert_eq!(said.len(), lines, "the deliverer has ended");
+        said
     }
 
     fn kill(mut self) {
@@ -88,7 +103,7 @@ async fn a_deliverer_that_is_killed_fifty_times_delivers_each_win_once() {
     let server = Start::on(data.path()).at("2026-12-02T00:00:00+08:00".into());
     let server = server.serve();
     let file = data.path().join("shop.yaml");
-    std::fs::write(&file, YAML).unwrap();
+    fs::write(&file, YAML).unwrap();
     server.run(&["apply", "-f", file.to_str().unwrap()]).well();
     let outbox = data.path().join("outbox.sqlite3");
     let mut lottery = server.lottery().await;
@@ -132,4 +147,51 @@ async fn a_deliverer_that_is_killed_fifty_times_delivers_each_win_once() {
         .collect();
     expected.sort_unstable();
     assert_eq!(parcels, expected, "each win has one parcel");
+}
+
+/// As the overlay `production` has it: over TLS, with a token, and reflection for `admin` only.
+#[test]
+fn a_deliverer_calls_over_tls_and_with_a_token() {
+    const TOKEN: &str = "a-token-of-the-deliverer";
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let authority = certificates::make(path, "tls").pem;
+    let hash = TokenHash::of(TOKEN);
+    let access = format!(
+        "roles: {{shop: [draw, plan, read, deliver, admin]}}\n\
+         identities: [{{name: shop, tokens: [{{sha256: {hash}}}]}}]\n\
+         bindings: [{{identity: shop, role: shop, campaigns: [\"*\"], senders: [\"*\"]}}]\n"
+    );
+    for (name, text) in [("access", &*access), ("shop", YAML), ("token", TOKEN)] {
+        fs::write(path.join(name), text).unwrap();
+    }
+    let options = format!(
+        "--tls-cert {0}/tls.crt --tls-key {0}/tls.key --access {0}/access --reflection admin",
+        path.display()
+    );
+    let data = path.join("data");
+    let start = Start::on(&data).at("2026-12-02T00:00:00+08:00".into());
+    let server = start.with(&options).serve().over_tls(&authority);
+    let run = |line: &str| {
+        let (authority, token) = (path.join("ca.crt"), path.join("token"));
+        let mut command = tombola(line.split_whitespace());
+        command.current_dir(path).args(["--server", &server.url()]);
+        command.arg("--tls-ca").arg(authority);
+        command.arg("--token-file").arg(token);
+        Ended::of(&mut command).well()
+    };
+    run("apply -f shop");
+    run("draw shop user-1 --request-id draw-1");
+    let variables = [
+        ("TOMBOLA_TLS_CA", &*path.join("ca.crt")),
+        ("TOMBOLA_TOKEN_FILE", &*path.join("token")),
+    ];
+    let mut deliverer = Deliverer::start_with(&server, &path.join("outbox"), &variables);
+    let said = deliverer.lines(4);
+    let words: Vec<_> = said
+        .iter()
+        .map_while(|line| line.split(' ').next())
+        .collect();
+    assert_eq!(words, ["noted", "sent", "told", "marked"]);
+    deliverer.kill();
 }
