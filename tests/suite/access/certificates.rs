@@ -7,7 +7,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-use tokio::task::block_in_place;
+use tokio::{task::block_in_place, time::sleep};
 use tombola::proto::{
     ListOperationsRequest, RecordedOperation, WatchEntriesRequest, WatchEntriesResponse,
 };
@@ -255,6 +255,7 @@ async fn a_revoked_certificate_ends_its_streams_and_no_others_of_its_identity() 
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_are_rotated_without_a_gap() {
     const LEFT: Duration = Duration::from_secs(8);
+    const PAUSE: Duration = Duration::from_millis(20);
     let site = Site::new();
     site.by(&site.olga()).await.apply("mine").await.unwrap();
     let old = site.shop_until(SystemTime::now() + LEFT);
@@ -272,6 +273,7 @@ async fn certificates_are_rotated_without_a_gap() {
             _ = &mut ended => break,
             drawn = after.draw("mine", "ann") => drawn.unwrap(),
         }
+        sleep(PAUSE).await;
     }
     assert!(!site.is_served(&old).await);
     assert!(site.is_served(&new).await);

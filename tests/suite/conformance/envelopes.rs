@@ -1,14 +1,8 @@
 //! Grabs: one packet per user, and never more than the total, however many calls run in parallel.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use tokio::sync::Semaphore;
 use tombola::{
     chance,
     store::{GrabCommand, GrabOutcome, Refusal, StoreError, envelope::Phase},
@@ -84,19 +78,18 @@ async fn grabbed_and_refunded_is_the_total_whenever_time_is_over(world: &mut Wor
     for round in 0..200 {
         let id = format!("e{round}");
         let view = world.create(&envelope(&id, 100, 8).lasting(1)).await;
-        let answered = Arc::new(AtomicUsize::new(0));
+        let answered = Arc::new(Semaphore::new(0));
         let grabs = all_of(USERS + 1, |user| {
             let (world, id, answered) = (world.clone(), id.clone(), answered.clone());
             async move {
                 if user == USERS {
-                    while answered.load(Ordering::SeqCst) < round % (USERS + 1) {
-                        tokio::task::yield_now().await;
-                    }
+                    let some = (round % (USERS + 1)) as u32;
+                    answered.acquire_many(some).await.unwrap().forget();
                     world.set_time(view.expiry).await;
                     return None;
                 }
                 let outcome = world.grab(&id, &format!("u{user}")).await;
-                answered.fetch_add(1, Ordering::SeqCst);
+                answered.add_permits(1);
                 outcome.got()
             }
         });

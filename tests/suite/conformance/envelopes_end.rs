@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use tokio::sync::Semaphore;
 use tombola::{
     injector::Injector,
     store::{
@@ -168,20 +169,21 @@ async fn cancelling_succeeds_while_grabs_never_pause(world: &mut World) {
     const PACKETS: u32 = 50_000;
     world.create(&envelope("e", 100_000, PACKETS)).await;
     let (users, is_over) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+    let begun = Arc::new(Semaphore::new(0));
     let storm = all_of(1500, |_| {
         let (world, users, is_over) = (world.clone(), users.clone(), is_over.clone());
+        let begun = begun.clone();
         async move {
             while !is_over.load(Ordering::SeqCst) {
                 let user = format!("u{}", users.fetch_add(1, Ordering::SeqCst));
+                begun.add_permits(1);
                 let outcome = world.grab("e", &user).await;
                 is_over.fetch_or(outcome == GrabOutcome::Expired, Ordering::SeqCst);
             }
         }
     });
     let cancel = async {
-        while users.load(Ordering::SeqCst) < 2_000 {
-            tokio::task::yield_now().await;
-        }
+        begun.acquire_many(2_000).await.unwrap().forget();
         let reply = world.cancel("e").await;
         is_over.store(true, Ordering::SeqCst);
         reply

@@ -6,9 +6,10 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 use tombola::proto::{
     CheckLimitRequest, DrawRequest, GetStatsRequest, lottery_service_client::LotteryServiceClient,
 };
@@ -108,6 +109,7 @@ async fn old_connections_are_replaced_and_every_draw_is_made_once() {
 /// lose a call when it learns that it shall go; gRPC's own libraries repeat such a call themselves.
 async fn draw(mut lottery: Lottery, client: usize, is_over: Arc<AtomicBool>) -> u64 {
     const ATTEMPTS: usize = 5;
+    const PAUSE: Duration = Duration::from_millis(10);
     let mut drawn = 0;
     while !is_over.load(Ordering::Relaxed) {
         let request = DrawRequest {
@@ -124,6 +126,7 @@ async fn draw(mut lottery: Lottery, client: usize, is_over: Arc<AtomicBool>) -> 
         }
         answer.unwrap();
         drawn += 1;
+        sleep(PAUSE).await;
     }
     drawn
 }

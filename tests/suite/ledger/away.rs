@@ -31,10 +31,10 @@ async fn draws_go_on_while_postgres_is_away_and_are_settled_afterwards() {
     load::apply_now(&server).await;
     let callers = Callers::start_with_pauses(&[&server], 5, 0);
     server.says("settling the ledger");
-    callers.go_on(200).await;
+    callers.go_on(100).await;
     postgres.stop();
     server.says("the ledger is not settled");
-    callers.go_on(400).await;
+    callers.go_on(200).await;
     assert_eq!(callers.faults(), 0);
     postgres.restart();
     server.says("is there again");

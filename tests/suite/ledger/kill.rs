@@ -95,16 +95,24 @@ impl Drop for Settler {
 
 /// Waits until every entry of the store on this server is settled.
 pub async fn caught_up(primary: &RedisServer, database: &Database, partitions: u32) {
+    const LAST: &str = "
+        local last = {}
+        for index, key in ipairs(KEYS) do
+            last[index] = redis.call('HGET', key, 'sequence')
+        end
+        return last";
+    let keys = (0..partitions).map(|partition| format!("tombola{{{partition}}}:partition"));
+    let (keys, count): (Vec<_>, _) = (keys.collect(), partitions.to_string());
+    let words = ["EVAL", LAST, &count].into_iter();
+    let words: Vec<_> = words.chain(keys.iter().map(String::as_str)).collect();
+    let settled = "SELECT coalesce(sum(next_sequence - 1), 0)::bigint FROM tombola.cursors";
+    let client = database.server.connect(&database.name).await;
     let begun = Instant::now();
     loop {
-        let mut last = 0;
-        for partition in 0..partitions {
-            let key = format!("tombola{{{partition}}}:partition");
-            let sequence = primary.command(&["HGET", &key, "sequence"]);
-            last += sequence.parse::<i64>().unwrap();
-        }
-        let settled = "SELECT coalesce(sum(next_sequence - 1), 0)::bigint FROM tombola.cursors";
-        if database.number(settled).await == last {
+        let last = primary.command(&words);
+        let last = last.lines().map(|number| number.parse::<i64>().unwrap());
+        let last: i64 = last.sum();
+        if Postgres::number_over(&client, settled).await == last {
             return;
         }
         assert!(begun.elapsed() < PATIENCE, "the settler does not catch up");

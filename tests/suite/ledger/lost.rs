@@ -10,6 +10,7 @@ use crate::{
     faults::redis::{PARTITIONS, request, witness::Witness},
     support::{
         minutes,
+        postgres::Postgres,
         redis_server::{RedisServer, until},
     },
 };
@@ -23,8 +24,9 @@ async fn settled(database: &Database, draws: usize) {
 
 async fn settled_of_kind(database: &Database, kind: &str, count: usize) {
     let sql = format!("SELECT count(*) FROM tombola.entries WHERE kind = '{kind}'");
+    let client = database.server.connect(&database.name).await;
     let is_settled = async {
-        while database.number(&sql).await < count as i64 {
+        while Postgres::number_over(&client, &sql).await < count as i64 {
             sleep(Duration::from_millis(50)).await;
         }
     };

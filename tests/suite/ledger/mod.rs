@@ -41,7 +41,7 @@ use tombola::{
 };
 
 use self::place::Row;
-use crate::support::{postgres::Postgres, world::key};
+use crate::support::{audit::ledger_after, postgres::Postgres, world::key};
 
 /// A database with the tables of the ledger.
 pub struct Database {
@@ -171,17 +171,20 @@ pub async fn settler(store: &Arc<dyn Store>, url: &PostgresUrl) -> (Carrier, Pos
 /// Entries of the store, read before it gives them up.
 #[derive(Default)]
 pub struct Seen {
+    /// The number of each partition's last entry that was read.
+    heads: Vec<u64>,
     ids: BTreeSet<LedgerId>,
     pub entries: Vec<Entry>,
 }
 
 impl Seen {
-    /// Adds what was not seen before.
+    /// Adds what was not seen before. There may be no forks: entries come after those before.
     pub async fn look(&mut self, store: &dyn Store) {
-        for entry in crate::support::audit::ledger(store).await {
-            if self.ids.insert(entry.id) {
-                self.entries.push(entry);
-            }
+        self.heads.resize(store.info().partitions as usize, 0);
+        for entry in ledger_after(store, &self.heads).await {
+            assert!(self.ids.insert(entry.id), "{entry:?} was read before");
+            self.heads[entry.id.partition as usize] = entry.id.sequence;
+            self.entries.push(entry);
         }
         self.entries.sort_by_key(|entry| entry.id);
     }

@@ -40,7 +40,7 @@ const SINK_UP: &str = "tombola_ledger_sink_up";
 /// An entry that waits for this long waits because PostgreSQL is away.
 const AWAY_S: f64 = 3.0;
 /// Draws that go on meanwhile.
-const DRAWS: u64 = 200;
+const DRAWS: u64 = 100;
 /// What should happen within moments fails the test only after this long.
 const PATIENCE: Duration = Duration::from_secs(120);
 

@@ -4,13 +4,11 @@ use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use super::PATIENCE;
-
-/// The pause between two looks.
-const LOOK_PAUSE: Duration = Duration::from_millis(20);
+use crate::support::redis_server::look_pause;
 
 /// An admin port.
 pub struct Admin(SocketAddr);
@@ -62,11 +60,9 @@ impl Admin {
             if status == wanted {
                 return body;
             }
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "{path} is still {status}: {body}"
-            );
-            thread::sleep(LOOK_PAUSE);
+            let waited = begun.elapsed();
+            assert!(waited < PATIENCE, "{path} is still {status}: {body}");
+            thread::sleep(look_pause(waited));
         }
     }
 }

@@ -478,7 +478,10 @@ impl Simulation {
         let (today, total) = self.model.spent(self.campaign.zone.day(now));
         assert_eq!((spent.today, spent.total), (today * 100, total * 100));
         for user in (0..USERS).map(name) {
-            let record = self.world.record(&user).await;
+            let id = crate::support::user(&user);
+            let view = self.world.store().user(&self.campaign.id, &id).await;
+            let view = view.unwrap();
+            let record = &view.record;
             let model = self.model.user(&user).at(now, &self.campaign);
             let record_counts = (record.free_today, record.paid_today, record.limited_draws());
             let model_counts = (model.free_today, model.paid_today, u64::from(model.counted));
@@ -506,9 +509,7 @@ impl Simulation {
             let promised = record.progress.of(PoolNo::GUARANTEES);
             let since = promised.counters.values().map(|it| it.since).sum::<u32>();
             assert_eq!((promised.position, since), model.promised, "{user}");
-            let id = crate::support::user(&user);
-            let view = self.world.store().user(&self.campaign.id, &id);
-            let hour = view.await.unwrap().quotas().draws_this_hour.unwrap();
+            let hour = view.quotas().draws_this_hour.unwrap();
             assert_eq!(hour.used, u64::from(model.free_this_hour), "{user}");
         }
     }

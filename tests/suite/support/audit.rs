@@ -31,9 +31,14 @@ mod own;
 
 /// Every entry of the ledger, partition by partition.
 pub async fn ledger(store: &dyn Store) -> Vec<Entry> {
+    let none = vec![0; store.info().partitions as usize];
+    ledger_after(store, &none).await
+}
+
+/// Every entry after the one of this number in its partition, partition by partition.
+pub async fn ledger_after(store: &dyn Store, numbers: &[u64]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
-    for partition in 0..store.info().partitions {
-        let mut last = 0;
+    for (partition, mut last) in (0..).zip(numbers.iter().copied()) {
         loop {
             let page = patiently(|| store.ledger(partition, last, 1000)).await;
             let Some(entry) = page.last() else { break };
@@ -42,6 +47,16 @@ pub async fn ledger(store: &dyn Store) -> Vec<Entry> {
         }
     }
     entries
+}
+
+/// The number of each partition's last entry. The ledger only grows, and a fork begins far beyond
+/// the last number: while these numbers stay the same, so does the ledger.
+pub async fn heads(store: &dyn Store) -> Vec<u64> {
+    let mut heads = Vec::new();
+    for partition in 0..store.info().partitions {
+        heads.push(patiently(|| store.head(partition)).await);
+    }
+    heads
 }
 
 /// Checks the promises that the ledger alone can show.
@@ -132,14 +147,15 @@ pub fn store_sums(stats: &Stats) -> StoreSums {
 /// the last draw.
 async fn snapshot(store: &dyn Store) -> (Vec<Entry>, Vec<Stats>, envelope_audit::Views) {
     loop {
-        let before = ledger(store).await;
+        let before = heads(store).await;
+        let entries = ledger(store).await;
         let mut stats = Vec::new();
         for view in patiently(|| store.campaigns(None, 1000)).await {
             stats.push(patiently(|| store.stats(&view.campaign.id)).await);
         }
-        let envelopes = envelope_audit::read(store, &before).await;
-        if ledger(store).await.len() == before.len() {
-            return (before, stats, envelopes);
+        let envelopes = envelope_audit::read(store, &entries).await;
+        if heads(store).await == before {
+            return (entries, stats, envelopes);
         }
     }
 }

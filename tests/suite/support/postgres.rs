@@ -3,12 +3,14 @@
 
 use std::{
     fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     os::unix::{
         fs::{PermissionsExt as _, chown},
         process::CommandExt as _,
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -31,6 +33,18 @@ const PROGRAMS: &str = "/usr/lib/postgresql";
 pub const PASSWORD: &str = "a-very-secret-word";
 /// How services name themselves to it.
 pub const APPLICATION: &str = "tombola";
+
+/// How every cluster is made.
+const INITDB: [&str; 6] = [
+    "--username=postgres",
+    "--pwfile=password",
+    "--auth=scram-sha-256",
+    "--no-sync",
+    "--encoding=UTF8",
+    "--no-locale",
+];
+/// Where a made cluster stays, to be copied by all runs of the tests.
+const TEMPLATES: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// Settings of a server that speaks TLS, and checks certificates of clients.
 const TLS: [&str; 4] = [
@@ -111,20 +125,10 @@ impl Postgres {
             chown(path, Some(user), Some(group)).unwrap();
             chown(path.join("password"), Some(user), Some(group)).unwrap();
         }
-        let made = program("initdb", path)
-            .arg("--pgdata")
-            .arg(&data)
-            .args(["--username=postgres", "--pwfile=password"])
-            .args([
-                "--auth=scram-sha-256",
-                "--no-sync",
-                "--encoding=UTF8",
-                "--no-locale",
-            ])
-            .args(more)
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{made:?}");
+        match more {
+            [] => copy_cluster(path, &data),
+            more => make_cluster(path, &data, more),
+        }
         for _ in 0..ATTEMPTS {
             let port = free_port();
             let mut child = launch((path, &data), port, settings);
@@ -226,6 +230,13 @@ impl Postgres {
     /// The number that a query gives.
     pub async fn number(&self, database: &str, sql: &str) -> i64 {
         self.query(database, sql).await[0].get(0)
+    }
+
+    /// The number that a query gives over this connection.
+    pub async fn number_over(client: &Client, sql: &str) -> i64 {
+        let row = client.query_one(sql, &[]).await;
+        row.unwrap_or_else(|error| panic!("{sql}: {error:?}"))
+            .get(0)
     }
 
     /// From now on, commits wait for a standby that does not exist.
@@ -353,6 +364,65 @@ impl Drop for Postgres {
             eprintln!("-- PostgreSQL said:\n{}", log(self.directory.path()));
         }
     }
+}
+
+/// Makes a cluster in this directory.
+fn make_cluster(directory: &Path, data: &Path, more: &[&str]) {
+    let made = program("initdb", directory)
+        .arg("--pgdata")
+        .arg(data)
+        .args(INITDB)
+        .args(more)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+}
+
+/// Copies the template to this directory: that costs much less than to make a cluster. The first
+/// one is made, and becomes the template.
+fn copy_cluster(directory: &Path, data: &Path) {
+    static MAKING: Mutex<()> = Mutex::new(());
+    let (template, cluster) = (template(), directory.join(data));
+    let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    if template.is_dir() {
+        drop(making);
+        return copy(template, &cluster);
+    }
+    make_cluster(directory, data, &[]);
+    // The template is there at once or not at all. If another process was faster, its own stays.
+    fs::create_dir_all(TEMPLATES).unwrap();
+    let beside = tempfile::tempdir_in(TEMPLATES).unwrap();
+    let copied = beside.path().join("data");
+    copy(&cluster, &copied);
+    if let Err(error) = fs::rename(&copied, template) {
+        assert!(template.is_dir(), "{}: {error}", template.display());
+    }
+}
+
+/// Where the template is. Its name depends on all that its files depend on: the version, how they
+/// are made, whose they are, and the time zone, which the settings file has.
+fn template() -> &'static Path {
+    static TEMPLATE: OnceLock<PathBuf> = OnceLock::new();
+    TEMPLATE.get_or_init(|| {
+        let said = Command::new(bin().join("postgres"))
+            .arg("--version")
+            .output();
+        let version = String::from_utf8(said.unwrap().stdout).unwrap();
+        let owner = (rustix::process::geteuid().as_raw(), unprivileged());
+        let zone = (std::env::var_os("TZ"), fs::read_link("/etc/localtime").ok());
+        let mut hasher = DefaultHasher::new();
+        (&version, INITDB, PASSWORD, owner, zone).hash(&mut hasher);
+        let number = version.split_whitespace().nth(2).expect("a version");
+        let name = format!("postgresql-{number}-{:016x}", hasher.finish());
+        Path::new(TEMPLATES).join(name)
+    })
+}
+
+/// Copies a directory with its owners and permissions.
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").args([from, to]).output();
+    let copied = copied.unwrap();
+    assert!(copied.status.success(), "{copied:?}");
 }
 
 /// Makes the server's key one that it accepts: its owner's alone.

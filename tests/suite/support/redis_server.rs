@@ -339,11 +339,18 @@ impl Drop for RedisServer {
 /// Waits until a condition becomes true by itself.
 #[track_caller]
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let begun = Instant::now();
     while !is_so() {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
-        thread::sleep(Duration::from_millis(10));
+        let waited = begun.elapsed();
+        assert!(waited < PATIENCE, "not within {PATIENCE:?}: {what}");
+        thread::sleep(look_pause(waited));
     }
+}
+
+/// The pause before the next look at what was awaited for this long. What comes at once is seen at
+/// once, and looks at what takes long cost little.
+pub fn look_pause(waited: Duration) -> Duration {
+    (waited / 10).clamp(Duration::from_millis(5), Duration::from_millis(100))
 }
 
 /// Begins something that may fail on a busy machine, again and again until the condition is true.
@@ -353,7 +360,7 @@ pub fn until_begun(what: &str, attempt_max: Duration, begin: impl Fn(), is_so: i
         begin();
         let end = Instant::now() + attempt_max;
         while !is_so() && Instant::now() < end {
-            thread::sleep(Duration::from_millis(20));
+            thread::sleep(Duration::from_millis(50));
         }
         is_so()
     });

@@ -1,15 +1,20 @@
-//! Callers that draw without pause while a test does something else.
+//! Callers that draw almost without pause while a test does something else.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
-use tokio::task::JoinHandle;
+use tokio::{task::JoinHandle, time::sleep};
 
 use super::{World, all_of};
 
 const CALLERS: usize = 8;
+/// The pause between two calls of a caller, and between two looks at how far they are.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Running callers; only [`Storm::ends`] stops them.
 pub struct Storm {
@@ -37,6 +42,7 @@ impl Storm {
                 async move {
                     while !done.load(Ordering::SeqCst) {
                         call(world.clone(), i, stops.clone()).await;
+                        sleep(PAUSE).await;
                     }
                 }
             }
@@ -53,7 +59,7 @@ impl Storm {
         let enough = world.acknowledged() + draws;
         while world.acknowledged() < enough {
             assert!(!self.callers.is_finished(), "a caller failed");
-            tokio::task::yield_now().await;
+            sleep(PAUSE).await;
         }
     }
 

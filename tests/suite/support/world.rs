@@ -249,13 +249,17 @@ impl World {
 
     /// Makes a draw that must be refused, and checks that it cost nothing and changed nothing.
     pub async fn refused(&self, command: DrawCommand) -> Refusal {
+        let store = &**self.store();
         let before = self.traces(&command).await;
+        let heads = audit::heads(store).await;
         let refusal = match self.try_draw(command.clone()).await {
             Err(StoreError::Refused(refusal)) => refusal,
             other => panic!("not refused: {other:?}"),
         };
         let after = self.traces(&command).await;
         assert_eq!(after, before, "{refusal}");
+        let new = audit::ledger_after(store, &heads).await;
+        assert!(new.iter().all(is_dealt), "{refusal}: {new:?}");
         refusal
     }
 
@@ -358,8 +362,7 @@ impl World {
     /// The number of ledger entries, without those of cards dealt ahead of draws.
     pub async fn ledger_length(&self) -> usize {
         let entries = audit::ledger(&**self.store()).await;
-        let is_dealt = |entry: &&Entry| matches!(entry.body, Body::Dealt { .. });
-        entries.len() - entries.iter().filter(is_dealt).count()
+        entries.iter().filter(|entry| !is_dealt(entry)).count()
     }
 
     /// Audits everything that this world did: see [`audit`].
@@ -373,17 +376,20 @@ impl World {
         let stats = self.store().stats(&command.campaign).await.ok();
         let record = self.store().user(&command.campaign, &command.user).await;
         Traces {
-            ledger_length: self.ledger_length().await,
             draws: stats.map(|stats| (stats.draws, stats.users)),
             record: record.map(|view| view.record).ok(),
         }
     }
 }
 
-/// The data that a successful draw changes, and a refused one must not.
+/// Cards are dealt ahead of draws, and beside them.
+fn is_dealt(entry: &Entry) -> bool {
+    matches!(entry.body, Body::Dealt { .. })
+}
+
+/// The data besides the ledger that a successful draw changes, and a refused one must not.
 #[derive(Debug, PartialEq)]
 struct Traces {
-    ledger_length: usize,
     draws: Option<(DrawCounts, u64)>,
     record: Option<UserRecord>,
 }

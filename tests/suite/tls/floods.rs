@@ -13,7 +13,7 @@ use std::{
 
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 use tombola::proto::{DrawRequest, lottery_service_client::LotteryServiceClient};
 use tonic::transport::Channel;
 
@@ -272,7 +272,10 @@ fn raise_descriptors() {
     });
 }
 
-/// Draws without pause until `is_over`; how many were answered is counted.
+/// The pause after a draw of those who draw while the server has other work.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Draws until `is_over`; how many were answered is counted.
 async fn draw_until(
     lottery: LotteryServiceClient<Channel>,
     name: String,
@@ -293,6 +296,7 @@ async fn draw_until(
         // A machine that has much else to do refuses some.
         let is_answered = lottery.draw(request).await.is_ok();
         answered.fetch_add(u64::from(is_answered), Ordering::Relaxed);
+        sleep(PAUSE).await;
     }
 }
 

@@ -28,7 +28,10 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use crate::{
     process::{Ended, Server, Start, tombola},
-    support::certificates::{Authority, Signed, Wanted},
+    support::{
+        certificates::{Authority, Signed, Wanted},
+        redis_server::look_pause,
+    },
 };
 
 /// What should happen within moments fails the test only after this long.
@@ -204,8 +207,9 @@ fn metric(server: &Server, series: &str) -> Option<f64> {
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(20));
+        let waited = begun.elapsed();
+        assert!(waited < PATIENCE, "not in time: {what}");
+        std::thread::sleep(look_pause(waited));
     }
 }
 

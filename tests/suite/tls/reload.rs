@@ -10,7 +10,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tokio::task::{JoinSet, block_in_place};
+use tokio::{
+    task::{JoinSet, block_in_place},
+    time::sleep,
+};
 use tombola::proto::{DrawRequest, GetStatsRequest, lottery_service_client::LotteryServiceClient};
 
 use super::{Files, metric, until};
@@ -27,6 +30,9 @@ const EXPIRY: &str = "tombola_tls_certificate_expiry_timestamp_seconds{certifica
 const UNUSABLE: &str = "tombola_tls_files_unusable{purpose=\"server\"}";
 
 const FAILED: &str = "tombola_tls_handshakes_failed_total";
+
+/// The pause after a call of those who go on calling while the files change.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A certificate that expires later than the usual one, to tell them apart.
 fn longer() -> Wanted<'static> {
@@ -143,6 +149,7 @@ async fn no_call_of_an_open_connection_fails_while_the_certificate_expires_and_i
                 };
                 lottery.draw(request).await.unwrap();
                 calls.fetch_add(1, Ordering::Relaxed);
+                sleep(PAUSE).await;
             }
             unreachable!("it draws without end")
         });
@@ -228,6 +235,7 @@ async fn no_call_fails_while_a_secret_changes() {
                     .await
                     .unwrap();
                 calls += 1;
+                sleep(PAUSE).await;
             }
             calls
         });
@@ -243,6 +251,7 @@ async fn no_call_fails_while_a_secret_changes() {
             let written: rustls::pki_types::CertificateDer<'_> =
                 rustls::pki_types::pem::PemObject::from_pem_slice(pem).unwrap();
             is_shown = shown == written.to_vec();
+            sleep(PAUSE).await;
         }
     }
     is_over.store(true, Ordering::Relaxed);

@@ -136,7 +136,7 @@ async fn authority_and_certificate_towards_redis_are_replaced_while_the_service_
     start().init().well();
     let server = start().with("--admin 127.0.0.1:0").serve();
     load::apply_now(&server).await;
-    let callers = Callers::start(&[&server], rand::random(), 0);
+    let callers = Callers::start_with_pauses(&[&server], rand::random(), 0);
     callers.go_on(DRAWS).await;
 
     let change_redis = || {
@@ -188,22 +188,19 @@ async fn authority_and_certificate_towards_postgresql_are_replaced_while_the_ser
     };
     let server = start.with(&options).serve();
     load::apply_now(&server).await;
-    let callers = Callers::start(&[&server], rand::random(), 0);
+    let callers = Callers::start_with_pauses(&[&server], rand::random(), 0);
     callers.go_on(DRAWS).await;
     let database = Database {
         server: Arc::new(postgres),
         name: "postgres".into(),
     };
 
-    let settled = async || {
-        database
-            .number("SELECT count(*) FROM tombola.entries")
-            .await
-    };
     let goes_on = async || {
         callers.go_on(DRAWS).await;
-        let wanted = settled().await + DRAWS.cast_signed();
-        while settled().await < wanted {
+        let client = database.server.connect(&database.name).await;
+        let settled = "SELECT count(*) FROM tombola.entries";
+        let wanted = Postgres::number_over(&client, settled).await + DRAWS.cast_signed();
+        while Postgres::number_over(&client, settled).await < wanted {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -226,7 +223,8 @@ async fn authority_and_certificate_towards_postgresql_are_replaced_while_the_ser
     let answered = |attempt: &&Attempt| matches!(attempt.heard, Heard::Answer(_));
     let answered = attempts.iter().filter(answered).count() as i64;
     let draws = "SELECT count(*) FROM tombola.entries WHERE kind = 'draw'";
-    while database.number(draws).await < answered {
+    let client = database.server.connect(&database.name).await;
+    while Postgres::number_over(&client, draws).await < answered {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_sums(&server, &database).await;

@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -28,10 +31,15 @@ const USERS: u32 = 50;
 /// The longest pause of a client between two draws, in milliseconds. It is long because several
 /// groups of servers share the machine.
 const THINK_MAX: u64 = 50;
+/// The same while a test only waits until its servers are whole again. The gaps between draws of a
+/// campaign stay shorter than the pauses that faults cause.
+const THINK_MAX_CALM: u64 = 400;
 /// How long a client waits for one call.
 const CALL_MAX: Duration = Duration::from_secs(4);
 /// The pause between two attempts at the same draw.
 const BACK_OFF: Duration = Duration::from_millis(20);
+/// The pause after a refusal because of a halted partition: only an operator ends a halt.
+const HALT_PAUSE: Duration = Duration::from_millis(250);
 /// How long a client retries a draw after the end, and how long draws may take to go on.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -74,6 +82,8 @@ pub struct Clients {
 
 struct Shared {
     campaigns: Vec<String>,
+    /// The longest pause of a client between two draws, in milliseconds.
+    think_max: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -107,6 +117,7 @@ impl Clients {
     pub fn start(servers: &[&Server], campaigns: &[String], seed: u64) -> Self {
         let shared = Arc::new(Shared {
             campaigns: campaigns.to_vec(),
+            think_max: AtomicU64::new(THINK_MAX),
             state: Mutex::default(),
         });
         let mut tasks = JoinSet::new();
@@ -148,6 +159,12 @@ impl Clients {
         self.until(|state| count(state) >= enough).await
     }
 
+    /// Makes the clients draw less often until the test waits for draws again.
+    pub fn calm(&self) {
+        let think_max = &self.shared.think_max;
+        think_max.store(THINK_MAX_CALM, Ordering::Relaxed);
+    }
+
     /// Notes that the fault begins now.
     pub fn fault(&self) {
         self.shared.state().fault_at = Some(Instant::now());
@@ -174,7 +191,9 @@ impl Clients {
         .await
     }
 
+    /// Waits at the full pace.
     async fn until(&self, is_so: impl Fn(&State) -> bool) -> bool {
+        self.shared.think_max.store(THINK_MAX, Ordering::Relaxed);
         let begun = Instant::now();
         while !is_so(&self.shared.state()) {
             if begun.elapsed() > PATIENCE {
@@ -224,7 +243,9 @@ impl Client {
                 sleep(BACK_OFF).await;
             }
             records.push(Record { request, end });
-            sleep(Duration::from_millis(self.rng.random_range(0..=THINK_MAX))).await;
+            let think_max = self.shared.think_max.load(Ordering::Relaxed);
+            let think = self.rng.random_range(0..=think_max);
+            sleep(Duration::from_millis(think)).await;
         }
         records
     }
@@ -256,6 +277,9 @@ impl Client {
                 Err(status) => status,
             };
             let is_halted = self.note_halt(request, &status);
+            if is_halted {
+                sleep(HALT_PAUSE).await;
+            }
             match heard_from(&status) {
                 Heard::Refused if !may_be_made => return End::No,
                 Heard::Refused => {}

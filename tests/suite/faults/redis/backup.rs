@@ -17,7 +17,10 @@ const DRAWS: usize = 20;
 
 /// Asserts that the service has noticed the loss, and that log and `tombola recover` name it.
 async fn notices(witness: &mut Witness) -> Loss {
-    until("a partition is halted", || witness.loss().is_some());
+    let said = "is halted, since Redis was rolled back";
+    until("a partition is halted", || {
+        witness.server.log().contains(said)
+    });
     let loss = witness.loss().unwrap();
     let (last_kept, first_lost) = (witness.number(DRAWS - 1), witness.number(DRAWS));
     // Cards were perhaps dealt in between.

@@ -24,9 +24,9 @@ use crate::{
 /// Callers that run in parallel.
 const CALLERS: u64 = 24;
 /// The pause between two attempts at the same draw.
-const BACK_OFF: Duration = Duration::from_millis(5);
+const BACK_OFF: Duration = Duration::from_millis(20);
 /// The longest pause before a draw of callers with pauses.
-const PAUSE_MAX: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_millis(300);
 /// What should take moments fails the test only after this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -38,7 +38,7 @@ async fn a_halted_partition_leaves_the_service_ready_and_other_campaigns_drawing
     witness.draw("lost", 20).await;
     redis.restart_from_backup();
 
-    until("a partition is halted", || witness.loss().is_some());
+    witness.server.says("halted, since Redis was rolled back");
     witness.is_halted().await;
     let partition = witness.loss().unwrap().partition;
     // The other partitions record the restart, and go on after two seconds.

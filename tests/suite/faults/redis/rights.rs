@@ -84,7 +84,8 @@ async fn lives_under_its_rules(program: Program) {
     assert_eq!(refused(&redis), [""; 0]);
     // Another server, so a fork; an older state, so a halt.
     redis.restart_from_backup();
-    until("a partition is halted", || witness.loss().is_some());
+    witness.server.says("halted, since Redis was rolled back");
+    assert!(witness.loss().is_some());
     witness.recover("--withdraw-due --yes").well();
     whole(&witness.server, Serving).await;
     witness.draw("after", 20).await;

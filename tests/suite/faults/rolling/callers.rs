@@ -27,8 +27,9 @@ const CALLERS: u64 = 24;
 /// Draws of a caller before it goes on with other users, who have not reached their limits.
 const DRAWS_BY_USERS: usize = 50;
 /// The longest pause of a caller between two draws, in milliseconds. Without pauses, callers and
-/// debug builds of three replicas would take the whole processor.
-const THINK_MAX: u64 = 200;
+/// debug builds of three replicas would take the whole processor. All together make some 90 calls a
+/// second, and so about 40 to a replica between its signal and its end.
+const THINK_MAX: u64 = 500;
 /// How long a caller waits for one call, and for a connection.
 const CALL_MAX: Duration = Duration::from_secs(5);
 /// The pause before a call is repeated: from this, twice as long each time, to that.

@@ -40,7 +40,7 @@ use crate::{
 /// The times of the manifests are this many times shorter.
 const FASTER: u32 = 10;
 /// Draws that are answered between two steps.
-const DRAWS: u64 = 100;
+const DRAWS: u64 = 60;
 /// Streams that follow the ledger, each from another replica.
 const FOLLOWERS: usize = 2;
 /// Why a stream ends at a replica that stops.

@@ -7,7 +7,7 @@ use tombola::{
     store::{DueCampaign, Store},
 };
 
-use super::ledger;
+use super::heads;
 use crate::support::patiently;
 
 /// Checks that the index of due campaigns has every campaign at its due time, and no closed
@@ -15,13 +15,13 @@ use crate::support::patiently;
 pub(super) async fn check(store: &dyn Store) {
     // While an injector works, the two reads may be of different moments.
     loop {
-        let before = ledger(store).await.len();
+        let before = heads(store).await;
         let index = index(store).await;
         let mut filling = Vec::new();
         for view in patiently(|| store.campaigns(None, 1000)).await {
             filling.push(patiently(|| store.filling(&view.campaign.id)).await);
         }
-        if ledger(store).await.len() != before {
+        if heads(store).await != before {
             continue;
         }
         for filling in filling {

@@ -1,7 +1,7 @@
 //! What the audit needs to make draws of personal pools again: seeds, and entries with pseudonyms;
 //! and where their units come from.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use tombola::{
     chance::{Salt, Seed},
@@ -15,12 +15,12 @@ use crate::support::{patiently, world::key};
 
 /// The entries, in those of campaigns with personal pools pseudonyms for users; and the seeds of
 /// these campaigns.
-pub(super) async fn prepared(
+pub(super) async fn prepared<'a>(
     store: &dyn Store,
-    entries: &[Entry],
+    entries: &'a [Entry],
     stats: &[Stats],
-) -> (Vec<Entry>, HashMap<CampaignId, Seed>) {
-    let mut entries = entries.to_vec();
+) -> (Cow<'a, [Entry]>, HashMap<CampaignId, Seed>) {
+    let mut entries = Cow::Borrowed(entries);
     let mut seeds = HashMap::new();
     for stats in stats
         .iter()
@@ -36,7 +36,7 @@ pub(super) async fn prepared(
         let salt = patiently(|| store.salt(partition, id.as_str(), Salt([0; 32]))).await;
         let pseudonyms = key().pseudonyms(id.as_str(), &salt);
         let own = |entry: &&mut Entry| entry.subject.campaign() == Some(id);
-        for entry in entries.iter_mut().filter(own) {
+        for entry in entries.to_mut().iter_mut().filter(own) {
             let stored = StoredEntry::of(entry, &pseudonyms);
             entry.body = decode(stored.format, &stored.body, &Clear::default()).unwrap();
         }
