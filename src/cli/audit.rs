@@ -45,7 +45,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
   tombola audit --postgres-url postgres://auditor@127.0.0.1/ledger --without-service
 
 It reads every settled entry and keeps its own books, so a changed, missing, swapped or repeated
-row is found. It needs no more than the right to read. Draws may go on: the service says up to
+entry is found. It needs no more than the right to read. Draws may go on: the service says up to
 which entry it counts. It ends with 1 if anything does not add up.")]
 pub(super) struct AuditArgs {
     /// The campaigns to show [default: all, up to 20]; every campaign is audited
