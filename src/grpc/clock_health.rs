@@ -47,7 +47,7 @@ impl ClockHealth {
                 partitions = numbers(&still),
                 %until,
                 "time stands still until {until} in partitions {}: they were written while the \
-                 clock of Redis was ahead; draws go on there, and nothing is released, begins or \
+                 store's clock was ahead; draws go on there, and nothing is released, begins or \
                  ends",
                 numbers(&still)
             ),

@@ -489,12 +489,35 @@ fn restore_embedded(directory: &Path, version: &str) {
     db.execute_batch(&dump(version, "sql")).unwrap();
 }
 
+/// A start that is refused does not upgrade the data.
+fn is_left_alone(house: &House) {
+    let start = house.embedded();
+    let schema = || -> u32 {
+        let db = Connection::open(start.data.join("tombola.sqlite3")).unwrap();
+        let sql = "SELECT user_version FROM pragma_user_version";
+        db.query_row(sql, [], |row| row.get(0)).unwrap()
+    };
+    let before = schema();
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("other.key").display().to_string();
+    Ended::of(&mut tombola(["key", "generate", &key])).well();
+    let other_key = house.embedded().with(&format!("--master-key {key}"));
+    other_key.fail().badly(1, &["master key is not the one"]);
+    let other_clock = Start {
+        clock: None,
+        ..house.embedded()
+    };
+    other_clock.fail().badly(1, &["--clock-start"]);
+    assert_eq!(schema(), before);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_data_are_upgraded_and_drawn_from() {
     for version in FORMAT_2.into_iter().chain([FORMAT_3, FORMAT_4, FORMAT_5]) {
         let house = House::with(&[]); // for its key
         let start = house.embedded();
         restore_embedded(start.data, version);
+        is_left_alone(&house);
         let server = start.serve();
         goes_on(&server).await;
         if ![FORMAT_4, FORMAT_5].contains(&version) {

@@ -195,7 +195,11 @@ impl CampaignData {
     ) -> Result<Option<LedgerId>> {
         let changes = std::mem::take(&mut state.changes);
         self.due = rules::due(&state);
-        self.closed = self.due.is_none().then_some(state.now);
+        if self.due.is_some() {
+            self.closed = None;
+        } else if self.closed.is_none() || !changes.entries.is_empty() {
+            self.closed = Some(state.now);
+        }
         if changes.is_anew {
             self.state.pools.clear();
             self.pools.clear();

@@ -92,8 +92,6 @@ pub(super) struct Changed {
     asked: usize,
     /// Rows that cannot be written, since the table is damaged: they stay in the log and here.
     stuck: BTreeSet<Key>,
-    /// The first row of the log to look at, for each campaign whose rows are being removed.
-    removing: BTreeMap<i64, i64>,
 }
 
 /// How far the rows are written.
@@ -108,6 +106,8 @@ struct Progress {
     done: i64,
     /// The row that was written last in this round, or one before all others.
     hand: Key,
+    /// The first row of the log to look at, for each campaign whose rows are being removed.
+    removing: BTreeMap<i64, i64>,
 }
 
 impl Changed {
@@ -133,6 +133,7 @@ impl Changed {
             begun,
             done,
             hand,
+            removing: BTreeMap::new(),
         };
         changed.catch_up(db)?;
         // No number is given again that is of before the round, also if its row is gone.
@@ -235,7 +236,6 @@ impl Changed {
         self.staged.clear();
         self.written.clear();
         self.asked = 0;
-        self.removing.clear();
     }
 
     /// Begins again as of the last commit, with rows of the log that are not known yet: at a start
@@ -289,20 +289,20 @@ impl Changed {
             }
             keys.len()
         });
-        let from = self.removing.get(&campaign).copied();
+        let from = self.progress.removing.get(&campaign).copied();
         let from = from.unwrap_or(self.progress.first);
         let until = (from + SEARCHED_MAX).min(self.progress.last + 1);
         let sql = "DELETE FROM changed_users WHERE no >= ?1 AND no < ?2 AND campaign = ?3";
         db.prepare_cached(sql)?
             .execute(params![from, until, campaign])?;
-        self.removing.insert(campaign, until);
+        self.progress.removing.insert(campaign, until);
         self.stuck.retain(|key| key.campaign != campaign);
         Ok(removed == CHUNK_AT_TICK || until <= self.progress.last)
     }
 
     /// Forgets how far the removal of a campaign is, which has ended.
     pub(super) fn removed(&mut self, campaign: i64) {
-        self.removing.remove(&campaign);
+        self.progress.removing.remove(&campaign);
     }
 
     /// Appends the changes to the log.

@@ -83,13 +83,16 @@ use super::{
     AdjustCommand, ApplyCommand, Backup, BlockedUsers, BonusAnswer, BonusCommand, CampaignView,
     DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Durability, Entry, Executed,
     FillCommand, Filled, Filling, FreezeCommand, LaneKind, LaneUse, OperateCommand, Operated,
-    Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserDetails, UserView,
-    WinCommand, WinOperated, WindowView, clock::Clock,
+    Result, StandingStill, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserDetails,
+    UserView, WinCommand, WinOperated, WindowView, clock::Clock,
 };
 use crate::{
     metrics::SHED,
     model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId},
 };
+
+/// The store's time stands still if the clock is this far behind it.
+const STILL_MIN: Duration = Duration::from_secs(3);
 
 /// The embedded store. Dropping it finishes what waits and closes the files.
 pub struct SqliteStore {
@@ -294,6 +297,16 @@ impl Store for SqliteStore {
 
     fn clock_hint(&self) -> Moment {
         self.clock_now()
+    }
+
+    fn standing_still(&self) -> Vec<StandingStill> {
+        let until = Moment::from_micros(self.last.load(Ordering::Relaxed));
+        let is_still = !self.info.test_clock && until.since(self.clock.now()) >= STILL_MIN;
+        let partition = columns::PARTITION;
+        is_still
+            .then_some(StandingStill { partition, until })
+            .into_iter()
+            .collect()
     }
 
     async fn backup(&self) -> Result<Option<Backup>> {

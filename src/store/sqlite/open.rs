@@ -134,6 +134,11 @@ fn open_file(options: &Options, file: &Path) -> Result<Opened, OpenError> {
     writer
         .execute_batch(WRITER_CACHE)
         .map_err(OpenError::database)?;
+    if !is_new && meta(&writer, "store_id")?.is_some() {
+        // Data that this start does not open stay as they are, of their own schema version too.
+        identify(&writer, options)?;
+        check_clock(&writer, options)?;
+    }
     prepare_schema(&writer)?;
     let store_id = identify(&writer, options)?;
     if is_new {
@@ -142,7 +147,6 @@ fn open_file(options: &Options, file: &Path) -> Result<Opened, OpenError> {
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
             .map_err(OpenError::database)?;
     }
-    check_clock(&writer, options)?;
     let campaigns = load_campaigns(&writer)?;
     let readers = (0..READERS + LIST_READERS)
         .map(|_| connect(file))

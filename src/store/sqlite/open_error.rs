@@ -71,7 +71,7 @@ pub enum OpenError {
     /// The real time is far behind that of the last entry.
     #[error(
         "the clock shows {now}, but the data was last written at {last}: set the machine's clock \
-         right"
+         right, or start again after that moment"
     )]
     ClockBehind {
         /// The clock.

@@ -81,10 +81,12 @@ pub(super) fn not_found(db: &Connection, id: &CampaignId) -> Result<StoreError> 
     })
 }
 
-/// Notes that something has happened to a closed campaign.
-pub(super) fn save_closed(db: &Connection, campaign: i64, now: Moment) -> Result<()> {
-    db.prepare_cached("UPDATE campaigns SET closed = ?2 WHERE no = ?1")?
-        .execute(params![campaign, now.as_micros()])?;
+/// Notes since when nothing has happened to a closed campaign. A step that is no act of anybody
+/// does not begin that time anew.
+pub(super) fn save_closed(db: &Connection, campaign: i64, now: Moment, is_act: bool) -> Result<()> {
+    let sql = "UPDATE campaigns SET closed = ?2 WHERE no = ?1 AND (?3 OR closed IS NULL)";
+    db.prepare_cached(sql)?
+        .execute(params![campaign, now.as_micros(), is_act])?;
     Ok(())
 }
 

@@ -30,7 +30,8 @@ pub(super) fn save(
     let due = rules::due(&state);
     save_due(step.db, campaign.no, due)?;
     if due.is_none() {
-        save_closed(step.db, campaign.no, step.now)?;
+        let is_act = !state.changes.entries.is_empty();
+        save_closed(step.db, campaign.no, step.now, is_act)?;
     }
     let changes = state.changes;
     if changes.is_anew {

@@ -60,6 +60,8 @@ pub(super) struct Core {
     pub(super) settled: Option<SettledEntry>,
     /// Of the entries before this number, none can be removed now.
     pub(super) trimmed: u64,
+    /// The same as of the last commit.
+    trimmed_before: u64,
     /// The number of the last entry when requests were last forgotten, if some were left then.
     pub(super) forgot_at: Option<u64>,
     pub(super) bound: Bound,
@@ -95,6 +97,7 @@ impl Core {
             published,
             settled: settled_entry(db)?,
             trimmed: 0,
+            trimmed_before: 0,
             forgot_at: None,
             bound,
             changed: Vec::new(),
@@ -107,7 +110,7 @@ impl Core {
         self.campaigns.clear();
         self.envelopes.forget();
         self.users.undo();
-        self.trimmed = 0;
+        self.trimmed = self.trimmed_before;
         self.changed.clear();
         self.is_lost = true;
     }
@@ -146,6 +149,7 @@ impl Core {
     pub(super) fn publish(&mut self) {
         self.envelopes.tidy();
         self.users.publish();
+        self.trimmed_before = self.trimmed;
         if self.changed.is_empty() {
             return;
         }

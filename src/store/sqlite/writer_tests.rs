@@ -100,3 +100,109 @@ fn a_write_that_failed_is_distinguished_from_a_sync_that_failed() {
         assert!(!failed(code), "{code}");
     }
 }
+
+/// Sets how far entries are trimmed, and tells how far they were before.
+struct Trim {
+    to: Option<u64>,
+    is_sound: bool,
+    found: u64,
+    answer: oneshot::Sender<u64>,
+}
+
+impl Job for Trim {
+    fn may_be_refused(&self) -> bool {
+        false
+    }
+
+    fn is_hot(&self) -> bool {
+        true
+    }
+
+    fn units(&self) -> usize {
+        1
+    }
+
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, step: &mut Step<'_>) -> bool {
+        self.found = step.core.trimmed;
+        step.core.trimmed = self.to.unwrap_or(self.found);
+        self.is_sound
+    }
+
+    fn answer(self: Box<Self>, _commit: Result<(), &StoreError>) {
+        self.answer.send(self.found).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_fails_does_not_make_trimming_begin_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(Options {
+        directory: directory.path().into(),
+        clock: Arc::new(SystemClock),
+        request_memory: Duration::from_secs(60),
+        key_fingerprint: "key".into(),
+    })
+    .unwrap();
+    let trim = async |to, is_sound| {
+        let (answer, found) = oneshot::channel();
+        let job = Trim {
+            to,
+            is_sound,
+            found: 0,
+            answer,
+        };
+        store.inbox.push(Box::new(job)).unwrap();
+        found.await.unwrap()
+    };
+    assert_eq!(trim(Some(7), true).await, 0);
+    assert_eq!(trim(Some(9), false).await, 7, "it is rolled back");
+    assert_eq!(trim(None, true).await, 7);
+}
+
+/// A clock like that of a machine, which may be set.
+struct Settable(AtomicI64);
+
+impl Settable {
+    fn set(&self, minutes: i64) {
+        self.0.store(minutes * 60_000_000, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Settable {
+    fn now(&self) -> Moment {
+        Moment::from_micros(self.0.load(Ordering::Relaxed))
+    }
+
+    fn is_test(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test]
+async fn time_that_stands_still_is_told_until_it_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(Settable(AtomicI64::new(0)));
+    clock.set(100);
+    let store = SqliteStore::open(Options {
+        directory: directory.path().into(),
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        request_memory: Duration::from_secs(60),
+        key_fingerprint: "key".into(),
+    })
+    .unwrap();
+    store.submit(ForgetCommand).await.unwrap();
+    assert_eq!(store.standing_still(), []);
+    let until = clock.now();
+    clock.set(90);
+    let still = store.standing_still();
+    assert_eq!(
+        still.iter().map(|one| one.until).collect::<Vec<_>>(),
+        [until]
+    );
+    clock.set(100);
+    assert_eq!(store.standing_still(), []);
+}

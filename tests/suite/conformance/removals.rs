@@ -275,6 +275,10 @@ async fn what_happens_to_a_closed_campaign_begins_its_time_anew(world: &mut Worl
     world.tick().await;
     assert_eq!(closed(world, DAY).await[0].since, first);
     assert_eq!(closed(world, DAY + minutes(1)).await, []);
+    let reference = "parcel".into();
+    let again = WinOperation::Deliver { reference };
+    assert!(world.try_operate_win(&win, again).await.unwrap().replayed);
+    assert_eq!(closed(world, DAY).await[0].since, first, "nothing happened");
     let revoke = WinOperation::Revoke { withdraw: false };
     world.try_operate_win(&win, revoke).await.unwrap();
     assert_eq!(closed(world, hours(1)).await, []);
