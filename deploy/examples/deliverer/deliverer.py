@@ -34,6 +34,12 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 SERVICE = "tombola.v1.LedgerService"
 OPERATOR = "deliverer"
 PAUSE_SECONDS = 1.0
+# Errors that pass. A token may have been replaced: it is read again for each connection.
+PASSING = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.UNAUTHENTICATED,
+)
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS cursor (one INTEGER PRIMARY KEY CHECK (one = 1), text TEXT NOT NULL);
@@ -200,7 +206,7 @@ def main(address, path, campaign=""):
         try:
             follow(Ledger(address), outbox, campaign)
         except grpc.RpcError as error:
-            if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+            if error.code() not in PASSING:
                 raise
             say("waiting", error.code().name)
         time.sleep(PAUSE_SECONDS)

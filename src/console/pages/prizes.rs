@@ -147,7 +147,8 @@ pub(super) fn stock(lang: Language, status: &CampaignStatus) -> Markup {
     let raisable = campaign
         .prizes
         .iter()
-        .filter(|prize| !prize.unlimited && !prize.codes);
+        .filter(|prize| !prize.unlimited && !prize.codes)
+        .filter(|prize| flaw_of_new(&prize.id).is_none());
     let raisable: Vec<_> = raisable.collect();
     html! {
         @if !raisable.is_empty() {

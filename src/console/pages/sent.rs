@@ -44,7 +44,7 @@ impl<'a> Sent<'a> {
     /// The page that says why the service refuses the act.
     pub(super) fn refused(&self, visit: &Visit, status: &Status) -> Response {
         // The same form would be refused for ever.
-        let is_of_no_use = reason(status) == "VERSION_STALE";
+        let is_of_no_use = ["VERSION_STALE", "REQUEST_ID_REUSED"].contains(&&*reason(status));
         let form = html! { @if !is_of_no_use { (self.form(visit)) } };
         page(visit, http_status(status), &visit.trouble(status), &form)
     }

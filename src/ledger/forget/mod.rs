@@ -165,7 +165,8 @@ pub trait Eraser: Send {
 pub async fn look(sink: &mut dyn Eraser, user: &str) -> Result<Erased, ForgetError> {
     let found = search(sink, user).await?;
     let wins = sink.count_wins(user).await?;
-    let users = found.later.iter().filter_map(|change| change.win.as_ref());
+    let later = found.later.unwrap_or_default();
+    let users = later.iter().filter_map(|change| change.win.as_ref());
     let users: BTreeSet<String> = users.map(|win| win.user.clone()).collect();
     let later_wins = sink.count_references(&Vec::from_iter(users)).await?;
     let mut erased = Erased {
@@ -173,7 +174,7 @@ pub async fn look(sink: &mut dyn Eraser, user: &str) -> Result<Erased, ForgetErr
         ..Erased::default()
     };
     erased.add(&found.own, wins);
-    erased.add_later(&found.later, later_wins);
+    erased.add_later(&later, later_wins);
     Ok(erased)
 }
 
@@ -192,19 +193,24 @@ pub async fn forget(
         let found = search(sink, user).await?;
         erased.in_bytes = found.in_bytes;
         let is_last = round == ROUNDS_MAX;
-        // Wins of other users that are delivered all the time must not make this one fail.
-        if found.own.is_empty() && (found.later.is_empty() || is_last) {
-            return Ok(erased);
+        // Wins of other users that are delivered all the time, or do not read back, must not make
+        // this one fail before its end.
+        let (later, unreadable) = match found.later {
+            Ok(later) => (later, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        if found.own.is_empty() && (later.is_empty() || is_last) {
+            return unreadable.map_or(Ok(erased), Err);
         } else if is_last {
             break;
         }
         // In parts, so that neither a transaction nor those who wait for it take long. No part has
         // both, so the user's row in `erasures` names no other user's pseudonym.
-        for part in found.later.chunks(CHANGED_AT_ONCE) {
-            erased.add_later(part, sink.write(part, reason).await?);
-        }
         for part in found.own.chunks(CHANGED_AT_ONCE) {
             erased.add(part, sink.write(part, reason).await?);
+        }
+        for part in later.chunks(CHANGED_AT_ONCE) {
+            erased.add_later(part, sink.write(part, reason).await?);
         }
     }
     Err(ForgetError::Unfinished)
@@ -214,8 +220,8 @@ pub async fn forget(
 struct Found {
     /// Entries of the user.
     own: Vec<Change>,
-    /// Deliveries and revocations that came after their users were erased.
-    later: Vec<Change>,
+    /// Deliveries and revocations that came after their users were erased, if they read back.
+    later: Result<Vec<Change>, ForgetError>,
     /// See [`Erased::in_bytes`].
     in_bytes: u64,
 }
@@ -223,10 +229,10 @@ struct Found {
 async fn search(sink: &mut dyn Eraser, user: &str) -> Result<Found, ForgetError> {
     let (rows, in_bytes) = sink.find(user).await?;
     let later = sink.find_later().await?;
-    let later = changes(&later, change_later)?;
+    let known: BTreeSet<LedgerId> = later.iter().map(|row| row.id).collect();
+    let later = changes(&later, change_later);
     let mut own = changes(&rows, |row| change(row, user))?;
     // Someone may erase a pseudonym as if it were an id. Its entries are among the later ones.
-    let known: BTreeSet<LedgerId> = later.iter().map(|change| change.id).collect();
     own.retain(|change| !known.contains(&change.id));
     Ok(Found {
         own,

@@ -85,11 +85,12 @@ impl Level {
         }
     }
 
-    /// Whether writes wait for replicas: not while answers state that a lower level is left, since
-    /// a replica that keeps less does not confirm.
+    /// Whether writes wait for replicas: not while answers state a lower level because a replica
+    /// never confirms.
     pub(super) fn awaits_replicas(&self) -> bool {
         let standing = self.standing.borrow();
-        self.on_weaker == OnWeakerLevel::Refuse || self.left(&standing.problems) == self.promised
+        let waits_in_vain = standing.problems.iter().any(|found| found.never_confirms);
+        self.on_weaker == OnWeakerLevel::Refuse || !waits_in_vain
     }
 
     /// The level that these problems leave.
@@ -195,6 +196,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_level_is_stated_again_once_no_write_is_under_way_that_waited_for_less() {
         let level = level(OnWeakerLevel::State, &[Some(Durability::Local)]);
+        assert!(level.awaits_replicas(), "they keep less and confirm");
+        let mut findings = Findings::default();
+        findings.problem("redis:6379", Some(Durability::Local), "appendonly is no");
+        findings.problems[0].never_confirms = true;
+        level.note(findings, true);
         assert!(!level.awaits_replicas());
         level.note(Findings::default(), true);
         assert!(level.awaits_replicas());

@@ -172,7 +172,9 @@ async fn no_draw_is_made_after_a_pause_is_acknowledged(world: &mut World) {
         storm.goes_on(world, 50).await;
         world.operate(Operation::Pause).await;
         storm.stops.begin();
-        world.refused(draw("late")).await;
+        for _ in 0..16 {
+            world.refused(draw("late")).await;
+        }
         storm.stops.end();
         world.operate(Operation::Resume).await;
     }

@@ -394,6 +394,9 @@ fn copy_cluster(directory: &Path, data: &Path) {
     let beside = tempfile::tempdir_in(TEMPLATES).unwrap();
     let copied = beside.path().join("data");
     copy(&cluster, &copied);
+    // After a power cut its files must not be emptier than its name says.
+    let synced = Command::new("sync").arg("-f").arg(&copied).status();
+    assert!(synced.unwrap().success(), "sync -f {}", copied.display());
     if let Err(error) = fs::rename(&copied, template) {
         assert!(template.is_dir(), "{}: {error}", template.display());
     }

@@ -49,6 +49,8 @@ pub(crate) struct Problem {
     pub(crate) leaves: Option<Durability>,
     /// It was found on a replica, so it stands until replicas are checked again.
     pub(crate) is_of_replicas: bool,
+    /// Writes that wait for this replica wait in vain.
+    pub(crate) never_confirms: bool,
 }
 
 /// All that was found on the masters and their replicas.
@@ -71,6 +73,7 @@ impl Findings {
             text: format!("{master}: {text}"),
             leaves,
             is_of_replicas: false,
+            never_confirms: false,
         });
     }
 

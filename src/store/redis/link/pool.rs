@@ -187,13 +187,7 @@ impl managed::Manager for Manager {
         if let Some(master) = master_of(&mut connection).await.map_err(fault)? {
             return Err(Fault::replica(&self.address, &master, url));
         }
-        let mut cmd = redis::cmd("COMMAND");
-        cmd.arg("INFO").arg("WAITAOF");
-        // A user who may not ask gets `WAIT`, which every server knows.
-        connection.has_waitaof = match connection.call(&cmd).await {
-            Ok(Value::Array(known)) => known.iter().any(|command| *command != Value::Nil),
-            _ => false,
-        };
+        connection.has_waitaof = has_waitaof(&connection.call(&knows_waitaof()).await);
         STORE.connects.inc();
         Ok(connection)
     }
@@ -201,6 +195,21 @@ impl managed::Manager for Manager {
     /// No round trip: a connection whose call failed never comes back to the pool.
     async fn recycle(&self, _: &mut Connection, _: &Metrics) -> RecycleResult<Fault> {
         Ok(())
+    }
+}
+
+/// Asks a server whether it knows `WAITAOF`.
+pub(super) fn knows_waitaof() -> Cmd {
+    let mut cmd = redis::cmd("COMMAND");
+    cmd.arg("INFO").arg("WAITAOF");
+    cmd
+}
+
+/// What it says. A user who may not ask gets `WAIT`, which every server knows.
+pub(super) fn has_waitaof(said: &RedisResult<Value>) -> bool {
+    match said {
+        Ok(Value::Array(known)) => known.iter().any(|command| *command != Value::Nil),
+        _ => false,
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
     fault::Fault,
     findings::{CheckError, Findings, Info, setting_of, text_of},
     masters::Directory,
-    pool::Peer,
+    pool::{Peer, has_waitaof, knows_waitaof},
     sentinel,
     timeouts::CONNECT_MAX,
     url::{Address, Topology},
@@ -25,6 +25,8 @@ struct Found {
     /// yet.
     priority: Option<String>,
     has_aof: bool,
+    /// Confirmations are of what it has on disk.
+    has_waitaof: bool,
     /// None if it may not be read.
     fsync: Option<String>,
 }
@@ -162,6 +164,9 @@ impl Inspection<'_> {
                 "its replica {replica} has appendonly no; yes is needed: `CONFIG SET appendonly \
                  yes`, then `CONFIG REWRITE`"
             ));
+            if let Some(problem) = self.findings.problems.last_mut() {
+                problem.never_confirms = found.has_waitaof;
+            }
         }
         match found.fsync.as_deref() {
             Some("always") => {}
@@ -238,7 +243,9 @@ async fn read(connection: &mut MultiplexedConnection) -> redis::RedisResult<Foun
     let mut cmd = redis::cmd("CONFIG");
     let fsync = cmd.arg("GET").arg("appendfsync").query_async(connection);
     let fsync: redis::RedisResult<redis::Value> = fsync.await;
+    let has_waitaof = has_waitaof(&connection.send_packed_command(&knows_waitaof()).await);
     Ok(Found {
+        has_waitaof,
         priority: info.find("slave_priority").map(str::to_owned),
         has_aof: info.get("aof_enabled") == "1",
         fsync: fsync.ok().and_then(|value| setting_of(&value)),

@@ -2,10 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -31,9 +28,6 @@ const USERS: u32 = 50;
 /// The longest pause of a client between two draws, in milliseconds. It is long because several
 /// groups of servers share the machine.
 const THINK_MAX: u64 = 50;
-/// The same while a test only waits until its servers are whole again. The gaps between draws of a
-/// campaign stay shorter than the pauses that faults cause.
-const THINK_MAX_CALM: u64 = 400;
 /// How long a client waits for one call.
 const CALL_MAX: Duration = Duration::from_secs(4);
 /// The pause between two attempts at the same draw.
@@ -82,8 +76,6 @@ pub struct Clients {
 
 struct Shared {
     campaigns: Vec<String>,
-    /// The longest pause of a client between two draws, in milliseconds.
-    think_max: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -117,7 +109,6 @@ impl Clients {
     pub fn start(servers: &[&Server], campaigns: &[String], seed: u64) -> Self {
         let shared = Arc::new(Shared {
             campaigns: campaigns.to_vec(),
-            think_max: AtomicU64::new(THINK_MAX),
             state: Mutex::default(),
         });
         let mut tasks = JoinSet::new();
@@ -159,12 +150,6 @@ impl Clients {
         self.until(|state| count(state) >= enough).await
     }
 
-    /// Makes the clients draw less often until the test waits for draws again.
-    pub fn calm(&self) {
-        let think_max = &self.shared.think_max;
-        think_max.store(THINK_MAX_CALM, Ordering::Relaxed);
-    }
-
     /// Notes that the fault begins now.
     pub fn fault(&self) {
         self.shared.state().fault_at = Some(Instant::now());
@@ -191,9 +176,7 @@ impl Clients {
         .await
     }
 
-    /// Waits at the full pace.
     async fn until(&self, is_so: impl Fn(&State) -> bool) -> bool {
-        self.shared.think_max.store(THINK_MAX, Ordering::Relaxed);
         let begun = Instant::now();
         while !is_so(&self.shared.state()) {
             if begun.elapsed() > PATIENCE {
@@ -243,9 +226,7 @@ impl Client {
                 sleep(BACK_OFF).await;
             }
             records.push(Record { request, end });
-            let think_max = self.shared.think_max.load(Ordering::Relaxed);
-            let think = self.rng.random_range(0..=think_max);
-            sleep(Duration::from_millis(think)).await;
+            sleep(Duration::from_millis(self.rng.random_range(0..=THINK_MAX))).await;
         }
         records
     }

@@ -119,37 +119,30 @@ impl<'a> Stage<'a> {
                 self.servers[1].signal("CONT");
                 goes_on
             }
-            Fault::PrimaryRestarted => self.on_primary(clients, |group, primary| {
+            Fault::PrimaryRestarted => self.on_primary(|group, primary| {
                 group.kill(primary);
                 group.server(primary).restart();
             }),
             Fault::PrimaryFrozen => self.freeze_primary().await,
             Fault::MemoryFull => self.fill_memory().await,
-            Fault::Planned => self.on_primary(clients, fail_over),
-            Fault::Killed => self.on_primary(clients, kill_and_replace),
+            Fault::Planned => self.on_primary(fail_over),
+            Fault::Killed => self.on_primary(kill_and_replace),
             Fault::KilledLagging => self.kill_lagging(clients).await,
             Fault::KilledFrozen => self.kill_frozen(clients).await,
             Fault::CutOff => self.cut_off(clients, None).await,
-            Fault::ThereAndBack => self.there_and_back(clients).await,
+            Fault::ThereAndBack => self.on_primary(there_and_back),
             Fault::ServiceAsleep => self.cut_off(clients, Some(1)).await,
         }
     }
 
     /// The waits block a thread, so the clients must be able to go on on other threads.
-    fn on_primary(&mut self, clients: &Clients, act: impl FnOnce(&mut Group, usize)) -> bool {
+    fn on_primary(&mut self, act: impl FnOnce(&mut Group, usize)) -> bool {
         block_in_place(|| {
             let primary = self.group.primary();
             act(&mut self.group, primary);
-            self.wait_until_whole(clients);
+            self.group.wait_until_whole();
         });
         true
-    }
-
-    /// Waits until all nodes are alive and in sync. The clients are calm from now on, until the
-    /// test waits for draws.
-    fn wait_until_whole(&self, clients: &Clients) {
-        clients.calm();
-        self.group.wait_until_whole();
     }
 
     async fn kill_service(&mut self, clients: &Clients) -> bool {
@@ -197,7 +190,7 @@ impl<'a> Stage<'a> {
             self.group.link_replicas(primary, Link::Up);
             self.group.wait_until_moved(primary);
             self.group.server(primary).restart();
-            self.wait_until_whole(clients);
+            self.group.wait_until_whole();
         });
         goes_on
     }
@@ -221,7 +214,7 @@ impl<'a> Stage<'a> {
             self.group.server(replicas[0]).thaw();
             self.group.wait_until_moved(primary);
             self.group.server(primary).restart();
-            self.wait_until_whole(clients);
+            self.group.wait_until_whole();
         });
         goes_on
     }
@@ -247,35 +240,7 @@ impl<'a> Stage<'a> {
         }
         block_in_place(|| {
             self.group.heal(primary);
-            self.wait_until_whole(clients);
-        });
-        goes_on
-    }
-
-    /// The third node is kept from being promoted on the way back, so that A is.
-    async fn there_and_back(&mut self, clients: &Clients) -> bool {
-        let (a, b) = block_in_place(|| {
-            let a = self.group.primary();
-            self.group.fail_over(a);
-            let b = self.group.wait_until_moved(a);
-            self.wait_until_whole(clients);
-            (a, b)
-        });
-        // The second failover too comes while clients draw at the full pace.
-        let goes_on = clients.recover(DRAWS_DURING).await;
-        block_in_place(|| {
-            let mut replicas = self.group.replicas(b).into_iter();
-            let third = replicas.find(|&node| node != a);
-            if let Some(third) = third {
-                self.group.server(third).freeze();
-                self.group.wait_until_out_of_sight(third);
-            }
-            self.group.fail_over(b);
-            assert_eq!(self.group.wait_until_moved(b), a);
-            if let Some(third) = third {
-                self.group.server(third).thaw();
-            }
-            self.wait_until_whole(clients);
+            self.group.wait_until_whole();
         });
         goes_on
     }
@@ -290,4 +255,21 @@ fn kill_and_replace(group: &mut Group, primary: usize) {
     group.kill(primary);
     group.wait_until_moved(primary);
     group.server(primary).restart();
+}
+
+/// The third node is kept from being promoted on the way back, so that A is.
+fn there_and_back(group: &mut Group, a: usize) {
+    group.fail_over(a);
+    let b = group.wait_until_moved(a);
+    group.wait_until_whole();
+    let third = group.replicas(b).into_iter().find(|&node| node != a);
+    if let Some(third) = third {
+        group.server(third).freeze();
+        group.wait_until_out_of_sight(third);
+    }
+    group.fail_over(b);
+    assert_eq!(group.wait_until_moved(b), a);
+    if let Some(third) = third {
+        group.server(third).thaw();
+    }
 }

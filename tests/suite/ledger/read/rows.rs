@@ -94,13 +94,6 @@ async fn a_postgres_that_comes_back_is_read_again() {
     reader.cursors().await.unwrap();
 }
 
-/// The statements of the database that wait for a lock.
-async fn waiting(database: &Database) -> i64 {
-    let sql = "SELECT count(*) FROM pg_stat_activity
-               WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    database.number(sql).await
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_whose_caller_went_away_holds_no_other_caller_up() {
     let database = Database::new().await;
@@ -116,11 +109,16 @@ async fn a_statement_whose_caller_went_away_holds_no_other_caller_up() {
             reader.win(&campaign, "deck:1:1").await
         }
     });
-    while waiting(&database).await == 0 {
-        tokio::task::yield_now().await;
+    let sql = "SELECT count(*) FROM pg_stat_activity
+               WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while Postgres::number_over(&lock, sql).await == 0 {
+        assert!(!caller.is_finished(), "it does not wait for the lock");
     }
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
     reader.cursors().await.unwrap();
-    assert_eq!(waiting(&database).await, 1, "it still waits for the lock");
+    let sql = "SELECT count(*) FROM pg_stat_activity
+               WHERE datname = current_database() AND application_name = 'tombola'";
+    let connections = Postgres::number_over(&lock, sql).await;
+    assert_eq!(connections, 2, "it waited behind that statement");
 }
