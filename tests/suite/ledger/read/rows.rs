@@ -99,7 +99,9 @@ async fn a_statement_whose_caller_went_away_holds_no_other_caller_up() {
     let database = Database::new().await;
     let world = World::new(Embedded::new()).await;
     let reader = reader(&database, &world);
+    // Two clients: a transaction sees the activity as it was at its first look.
     let lock = database.server.connect(&database.name).await;
+    let looker = database.server.connect(&database.name).await;
     let locked = lock.batch_execute("BEGIN; LOCK TABLE tombola.wins IN ACCESS EXCLUSIVE MODE");
     locked.await.unwrap();
     let caller = tokio::spawn({
@@ -111,7 +113,7 @@ async fn a_statement_whose_caller_went_away_holds_no_other_caller_up() {
     });
     let sql = "SELECT count(*) FROM pg_stat_activity
                WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    while Postgres::number_over(&lock, sql).await == 0 {
+    while Postgres::number_over(&looker, sql).await == 0 {
         assert!(!caller.is_finished(), "it does not wait for the lock");
     }
     caller.abort();
@@ -119,6 +121,6 @@ async fn a_statement_whose_caller_went_away_holds_no_other_caller_up() {
     reader.cursors().await.unwrap();
     let sql = "SELECT count(*) FROM pg_stat_activity
                WHERE datname = current_database() AND application_name = 'tombola'";
-    let connections = Postgres::number_over(&lock, sql).await;
+    let connections = Postgres::number_over(&looker, sql).await;
     assert_eq!(connections, 2, "it waited behind that statement");
 }
