@@ -48,7 +48,8 @@ pub(super) struct Level {
 struct Standing {
     problems: Vec<Problem>,
     warnings: Vec<String>,
-    /// When a lower level was found last, and which: writes have not waited for replicas then.
+    /// When a lower level was found last, and which. Writes of that time may not have waited for
+    /// replicas.
     weaker: Option<(Instant, Durability)>,
 }
 
