@@ -258,8 +258,10 @@ async fn lead(
                 }
                 server.write_all(request).await.unwrap();
                 if is_it {
-                    // The answer means that it is done; the client never gets it.
-                    return server.read(&mut answered).await.is_ok();
+                    // The server does all that it was sent, and then ends the connection. What it
+                    // answers, to this statement and to those before, the client never gets.
+                    server.shutdown().await.unwrap();
+                    return server.read_to_end(&mut Vec::new()).await.is_ok();
                 }
             }
             read = server.read(&mut answered) => {
