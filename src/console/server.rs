@@ -161,13 +161,20 @@ async fn serve_one(stream: tokio::net::TcpStream, routes: Router, tls: Option<Ar
     let served = match tls {
         None => http1(stream, service).await,
         Some(tls) => {
-            let Some((stream, _)) = tls.accept_browser(stream).await else {
+            let Some((stream, caller)) = tls.accept_browser(stream).await else {
                 return;
             };
-            if stream.get_ref().1.alpn_protocol() == Some(HTTP2) {
-                http2(stream, service, &has_asked).await
-            } else {
-                http1(stream, service).await
+            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2);
+            let serving = async {
+                if is_http2 {
+                    http2(stream, service, &has_asked).await
+                } else {
+                    http1(stream, service).await
+                }
+            };
+            tokio::select! {
+                served = serving => served,
+                () = caller.refused() => Ok(()), // dropped, the connection is closed
             }
         }
     };

@@ -28,7 +28,7 @@ pub(crate) use live::LIVE;
 pub(crate) use shed::SHED;
 pub(crate) use state::STATE;
 pub(crate) use store::STORE;
-pub(crate) use tls::TLS;
+pub(crate) use tls::{FilesInUse, TLS};
 pub(crate) use trace::TRACES;
 
 /// The content type of [`text`].

@@ -57,14 +57,14 @@ impl ClientTls {
     pub(crate) fn read(&self, names: Names) -> Result<ClientMaterial, TlsError> {
         let files = self.files(names);
         let contents: Result<Vec<_>, _> = files.iter().map(File::read).collect();
-        self.material(&files, &contents?)
+        self.material(&files, &contents?, &[])
     }
 
     /// Reads the files, and reads them again when they change.
     pub(crate) fn watch(self, names: Names) -> Result<Arc<Watched<ClientMaterial>>, TlsError> {
         let files = self.files(names);
-        Watched::open(names.purpose, files.clone(), move |contents| {
-            let value = self.material(&files, contents)?;
+        Watched::open(names.purpose, files.clone(), move |contents, kept| {
+            let value = self.material(&files, contents, kept)?;
             let [ca, pair] = names.expiries;
             let authorities = value.authorities.as_ref();
             let authorities = authorities.map(|authorities| (ca, authorities.expiry_s));
@@ -79,7 +79,14 @@ impl ClientTls {
         })
     }
 
-    fn material(&self, files: &[File], contents: &[Vec<u8>]) -> Result<ClientMaterial, TlsError> {
+    fn material(
+        &self,
+        files: &[File],
+        contents: &[Vec<u8>],
+        kept: &[bool],
+    ) -> Result<ClientMaterial, TlsError> {
+        // The certificate comes after the authorities, if there are any.
+        let is_kept = kept.get(usize::from(self.ca.is_some())) == Some(&true);
         let mut found = files.iter().zip(contents.iter().map(Vec::as_slice));
         let ca = self.ca.as_ref().and_then(|_| found.next());
         let pair = self
@@ -88,7 +95,9 @@ impl ClientTls {
             .and_then(|_| found.next().zip(found.next()));
         Ok(ClientMaterial {
             authorities: ca.map(Authorities::read).transpose()?,
-            checked: pair.map(|(cert, key)| Pair::read(cert, key)).transpose()?,
+            checked: pair
+                .map(|(cert, key)| Pair::read(cert, key, is_kept))
+                .transpose()?,
             ca: ca.map(|(_, pem)| pem.to_vec()),
             pair: pair.map(|((_, cert), (_, key))| (cert.to_vec(), key.to_vec())),
         })

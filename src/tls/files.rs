@@ -18,7 +18,7 @@ use tokio::{sync::watch, time::sleep};
 use tracing::{error, info};
 
 use super::pem;
-use crate::metrics::TLS;
+use crate::metrics::FilesInUse;
 
 /// How often the files are read.
 const POLL_PAUSE: Duration = Duration::from_secs(2);
@@ -76,7 +76,10 @@ pub(crate) struct Loaded<T> {
 
 /// The contents of files in their order.
 pub(crate) type Contents = Vec<Vec<u8>>;
-type Load<T> = dyn Fn(&[Vec<u8>]) -> Result<Loaded<T>, TlsError> + Send + Sync;
+
+/// Makes a value of the contents of the files. The second argument says which of them have not
+/// changed since they came into use.
+type Load<T> = dyn Fn(&[Vec<u8>], &[bool]) -> Result<Loaded<T>, TlsError> + Send + Sync;
 
 /// A value that is made of files, and made anew when they change.
 pub(crate) struct Watched<T> {
@@ -87,6 +90,8 @@ pub(crate) struct Watched<T> {
     value: RwLock<Arc<T>>,
     seen: Mutex<Seen>,
     changed: watch::Sender<()>,
+    /// What the metrics say of them.
+    measured: FilesInUse,
 }
 
 /// Digests of what was read. The contents themselves are not kept: a key is among them.
@@ -133,18 +138,17 @@ impl<T: Send + Sync + 'static> Watched<T> {
     pub(crate) fn open(
         purpose: &'static str,
         files: Vec<File>,
-        load: impl Fn(&[Vec<u8>]) -> Result<Loaded<T>, TlsError> + Send + Sync + 'static,
+        load: impl Fn(&[Vec<u8>], &[bool]) -> Result<Loaded<T>, TlsError> + Send + Sync + 'static,
     ) -> Result<Arc<Self>, TlsError> {
         let contents = read(&files)?;
-        let loaded = load(&contents)?;
+        let loaded = load(&contents, &vec![false; contents.len()])?;
         let used = digests(&contents);
-        TLS.unusable(purpose, false);
-        TLS.expire(&loaded.expiries);
         let watched = Arc::new(Self {
             purpose,
             files,
             load: Box::new(load),
             value: RwLock::new(Arc::new(loaded.value)),
+            measured: FilesInUse::new(purpose, &loaded.expiries),
             seen: Mutex::new(Seen {
                 last: Some(used.clone()),
                 used,
@@ -176,7 +180,7 @@ impl<T: Send + Sync + 'static> Watched<T> {
         if found.as_ref() == Some(&seen.used) {
             seen.last = found;
             if seen.reported.take().is_some() {
-                TLS.unusable(self.purpose, false);
+                self.measured.are_stuck(false);
                 info!(
                     purpose = self.purpose,
                     "the files of TLS are those in use again"
@@ -189,21 +193,21 @@ impl<T: Send + Sync + 'static> Watched<T> {
         if !is_settled {
             return;
         }
-        match read.and_then(|contents| (self.load)(&contents)) {
+        let kept = kept(found.as_deref().unwrap_or_default(), &seen.used);
+        match read.and_then(|contents| (self.load)(&contents, &kept)) {
             Ok(loaded) => {
                 seen.used = found.unwrap_or_default();
                 seen.reported = None;
                 *self.value.write().unwrap_or_else(PoisonError::into_inner) =
                     Arc::new(loaded.value);
-                TLS.unusable(self.purpose, false);
-                TLS.expire(&loaded.expiries);
+                self.measured.are_replaced(&loaded.expiries);
                 seen.unexpired = loaded.expiries;
                 self.changed.send_replace(());
                 info!(purpose = self.purpose, "new files of TLS are in use");
             }
             Err(error) if seen.reported.as_ref() == Some(&error) => {}
             Err(error) => {
-                TLS.unusable(self.purpose, true);
+                self.measured.are_stuck(true);
                 error!(
                     purpose = self.purpose,
                     "new files of TLS cannot be used, and the earlier ones stay in use: {error}"
@@ -237,8 +241,44 @@ fn digests(contents: &[Vec<u8>]) -> Digests {
     contents.iter().map(digest).collect()
 }
 
+/// Which of these contents are those in use.
+fn kept(found: &[[u8; 32]], used: &[[u8; 32]]) -> Vec<bool> {
+    let pairs = found.iter().zip(used);
+    pairs.map(|(found, used)| found == used).collect()
+}
+
 impl<T> std::fmt::Debug for Watched<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Watched").field(&self.purpose).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn new_contents_are_used_after_two_reads_and_told_from_those_in_use() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = ["same", "new"].map(|name| File {
+            option: "--files",
+            path: directory.path().join(name),
+        });
+        for file in &files {
+            fs::write(&file.path, "1").unwrap();
+        }
+        let watched = Watched::open("kept files", files.to_vec(), |contents, kept| {
+            Ok(Loaded {
+                value: (contents.concat(), kept.to_vec()),
+                expiries: Vec::new(),
+            })
+        });
+        let watched = watched.unwrap();
+        assert_eq!(*watched.value(), (b"11".to_vec(), vec![false, false]));
+        fs::write(&files[1].path, "2").unwrap();
+        watched.look();
+        assert_eq!(watched.value().0, b"11");
+        watched.look();
+        assert_eq!(*watched.value(), (b"12".to_vec(), vec![true, false]));
     }
 }

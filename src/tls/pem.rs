@@ -28,8 +28,13 @@ pub(crate) struct Authorities {
 }
 
 impl Pair {
-    /// Reads a certificate and its key. One that has expired, or that is not valid yet, is refused.
-    pub(crate) fn read(cert: (&File, &[u8]), key: (&File, &[u8])) -> Result<Self, TlsError> {
+    /// Reads a certificate and its key. One that has expired, or that is not valid yet, is refused
+    /// unless it is in use already: then it stays in use, and other new files are used beside it.
+    pub(crate) fn read(
+        cert: (&File, &[u8]),
+        key: (&File, &[u8]),
+        is_in_use: bool,
+    ) -> Result<Self, TlsError> {
         let chain = certificates(cert)?;
         let (cert, key_file) = (cert.0, key.0);
         let key = PrivateKeyDer::from_pem_slice(key.1).map_err(|error| {
@@ -46,17 +51,8 @@ impl Pair {
             )),
         })?;
         let (start_s, expiry_s) = validity(&chain[0]).map_err(|error| cert.problem(error))?;
-        let now_s = now_s();
-        if expiry_s <= now_s {
-            let expired = moment(expiry_s);
-            return Err(cert.problem(format!("expired at {expired}: replace it by a new one")));
-        }
-        if start_s > now_s {
-            let text = format!(
-                "is not valid before {}: wait, or check the clock of this machine",
-                moment(start_s)
-            );
-            return Err(cert.problem(text));
+        if !is_in_use {
+            check_validity(cert, start_s, expiry_s)?;
         }
         Ok(Self {
             chain,
@@ -64,6 +60,23 @@ impl Pair {
             expiry_s,
         })
     }
+}
+
+/// Refuses a certificate that is not valid now.
+fn check_validity(cert: &File, start_s: i64, expiry_s: i64) -> Result<(), TlsError> {
+    let now_s = now_s();
+    if expiry_s <= now_s {
+        let expired = moment(expiry_s);
+        return Err(cert.problem(format!("expired at {expired}: replace it by a new one")));
+    }
+    if start_s > now_s {
+        let text = format!(
+            "is not valid before {}: wait, or check the clock of this machine",
+            moment(start_s)
+        );
+        return Err(cert.problem(text));
+    }
+    Ok(())
 }
 
 impl Authorities {
@@ -156,4 +169,32 @@ pub(super) fn now_s() -> i64 {
 /// A moment for people.
 pub(super) fn moment(unix_s: i64) -> String {
     jiff::Timestamp::from_second(unix_s).map_or_else(|_| unix_s.to_string(), |at| at.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_has_expired_is_refused_unless_it_is_in_use() {
+        let mut params = CertificateParams::default();
+        params.not_before = date_time_ymd(2000, 1, 1);
+        params.not_after = date_time_ymd(2001, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        let cert = params.self_signed(&key).unwrap().pem();
+        let key = key.serialize_pem();
+        let files = ["--tls-cert", "--tls-key"].map(|option| File {
+            option,
+            path: option.into(),
+        });
+        let read = |is_in_use| {
+            let (cert, key) = (cert.as_bytes(), key.as_bytes());
+            Pair::read((&files[0], cert), (&files[1], key), is_in_use)
+        };
+        let error = read(false).err().unwrap();
+        assert!(error.problem.contains("expired at 2001-01-01"), "{error}");
+        assert_eq!(read(true).unwrap().expiry_s, 978_307_200);
+    }
 }

@@ -119,7 +119,9 @@ impl ServerTls {
             .into_iter()
             .chain(clients);
         let named = named.flatten().cloned().collect();
-        let watched = Watched::open("server", named, move |contents| config(&files, contents))?;
+        let watched = Watched::open("server", named, move |contents, kept| {
+            config(&files, contents, kept)
+        })?;
         Ok(Self {
             watched,
             handshake_time_max: handshake,
@@ -156,10 +158,12 @@ impl ServerTls {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
+        let mut attempt = Attempt::default();
         let acceptor = TlsAcceptor::from(tls);
         let accepting = acceptor.accept(stream).into_fallible();
         let failure = match timeout(self.handshake_time_max, accepting).await {
             Ok(Ok(stream)) => {
+                attempt.has_succeeded = true;
                 let chain = stream.get_ref().1.peer_certificates();
                 let chain = chain.map(<[_]>::to_vec).unwrap_or_default();
                 let caller = Caller {
@@ -174,7 +178,7 @@ impl ServerTls {
             }
             Err(_) => io::Error::new(io::ErrorKind::TimedOut, "it takes too long"),
         };
-        TLS.handshakes_failed.inc();
+        drop(attempt);
         self.report(&failure);
         None
     }
@@ -192,6 +196,21 @@ impl ServerTls {
                 count,
                 "TLS handshakes failed, {count} by now, the last one: {failure}"
             );
+        }
+    }
+}
+
+/// A handshake, which is counted as failed when this is dropped before it has succeeded. Whoever
+/// ends one that takes too long for others drops it.
+#[derive(Default)]
+struct Attempt {
+    has_succeeded: bool,
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if !self.has_succeeded {
+            TLS.handshakes_failed.inc();
         }
     }
 }
@@ -246,11 +265,16 @@ impl Caller {
     }
 }
 
-/// Makes what a handshake needs of the contents of the files.
-fn config(files: &ServerFiles, contents: &[Vec<u8>]) -> Result<Loaded<Config>, TlsError> {
+/// Makes what a handshake needs of the contents of the files, some of which are in use already.
+fn config(
+    files: &ServerFiles,
+    contents: &[Vec<u8>],
+    kept: &[bool],
+) -> Result<Loaded<Config>, TlsError> {
     let mut contents = contents.iter();
     let mut next = || contents.next().map(Vec::as_slice).unwrap_or_default();
-    let pair = Pair::read((&files.cert, next()), (&files.key, next()))?;
+    let is_kept = kept.first() == Some(&true); // the certificate is the first file
+    let pair = Pair::read((&files.cert, next()), (&files.key, next()), is_kept)?;
     let mut expiries = vec![("server", pair.expiry_s)];
     let provider = Arc::new(default_provider());
     let builder = ServerConfig::builder_with_provider(provider)
@@ -312,7 +336,34 @@ fn verifier_of(
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use rcgen::{CertificateParams, KeyPair};
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_handshake_that_is_dropped_before_its_end_has_failed() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |option, pem: String| {
+            let path = directory.path().join(option);
+            fs::write(&path, pem).unwrap();
+            File { option, path }
+        };
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::default().self_signed(&key).unwrap();
+        let files = ServerFiles {
+            cert: file("--tls-cert", certificate.pem()),
+            key: file("--tls-key", key.serialize_pem()),
+            clients: None,
+        };
+        let tls = Arc::new(ServerTls::open(files, Duration::from_secs(60)).unwrap());
+        let before = TLS.handshakes_failed.get();
+        let (_client, server) = tokio::io::duplex(64);
+        let accepted = timeout(Duration::ZERO, tls.accept(server)).await;
+        assert!(accepted.is_err(), "the client says nothing");
+        assert!(TLS.handshakes_failed.get() > before);
+    }
 
     #[test]
     fn handshakes_that_fail_are_counted_until_the_log_says_so() {

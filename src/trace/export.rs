@@ -140,11 +140,21 @@ impl Work {
                 Err(fault) => {
                     self.failed(&fault.text);
                     match pauses.next().filter(|_| fault.may_pass) {
-                        Some(pause) => sleep(Duration::from_millis(*pause)).await,
+                        Some(pause) => self.pause(Duration::from_millis(*pause)).await,
                         None => return batch.len() as u64,
                     }
                 }
             }
+        }
+    }
+
+    /// Waits before a request is sent again. A stop that comes meanwhile ends the wait: otherwise
+    /// the time that is left could pass without another try.
+    async fn pause(&mut self, time: Duration) {
+        let is_stopping = *self.stopped.borrow();
+        tokio::select! {
+            () = sleep(time) => {}
+            _ = self.stopped.wait_for(|is_stopped| *is_stopped), if !is_stopping => {}
         }
     }
 

@@ -74,11 +74,11 @@ pub(super) fn state(headers: &HeaderMap) -> String {
         let Ok(value) = value.to_str() else {
             return String::new();
         };
-        if state.len() + value.len() >= STATE_BYTES_MAX {
-            return String::new();
-        }
         if !state.is_empty() {
             state.push(',');
+        }
+        if state.len() + value.len() > STATE_BYTES_MAX {
+            return String::new();
         }
         state.push_str(value);
     }
@@ -184,7 +184,14 @@ mod tests {
         for bad in ["a", "=1", "a=", "A=1", "a=1=2", "a b=1", "\t=1"] {
             assert_eq!(kept(&[bad]), "", "{bad:?}");
         }
-        assert_eq!(kept(&[&format!("a={}", "x".repeat(512))]), "");
+        let of_bytes = |bytes: usize| format!("a={}", "x".repeat(bytes - 2));
+        let (most, half) = (of_bytes(STATE_BYTES_MAX), of_bytes(STATE_BYTES_MAX / 2));
+        assert_eq!(kept(&[&most]), most);
+        assert_eq!(kept(&[&of_bytes(STATE_BYTES_MAX + 1)]), "");
+        // With the comma between them.
+        let less = of_bytes(STATE_BYTES_MAX / 2 - 1);
+        assert_eq!(kept(&[&half, &less]).len(), STATE_BYTES_MAX);
+        assert_eq!(kept(&[&half, &half]), "");
         let many = vec!["a=1"; 33].join(",");
         assert_eq!(kept(&[&many]), "");
         assert_eq!(kept(&["a=1"; 200]), "");

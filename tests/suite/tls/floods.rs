@@ -51,6 +51,8 @@ async fn handshakes_that_never_end_are_bounded_and_keep_nobody_out() {
             count_closed(&halves) >= 2 * HANDSHAKES_MAX
         });
     });
+    let failed = metric(&server, "tombola_tls_handshakes_failed_total ").unwrap();
+    assert!(failed >= (2 * HANDSHAKES_MAX) as f64, "{failed}");
     drop(halves);
     files.is_served(&server, None).await.unwrap();
 }

@@ -16,7 +16,7 @@ use tokio::{
 };
 use tombola::proto::{DrawRequest, GetStatsRequest, lottery_service_client::LotteryServiceClient};
 
-use super::{Files, metric, until};
+use super::{Files, check, metric, until};
 use crate::{
     faults::load,
     process::{Start, project},
@@ -113,6 +113,27 @@ fn a_certificate_that_expires_while_it_is_served_is_seen_and_said() {
     files.put(&files.authority.sign(&Wanted::server()));
     until("the new one is in use", || shake().is_ok());
     assert!(left() > 7.0 * 86_400.0);
+}
+
+/// Connections from before go on then, so they must still end when their certificate is revoked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_revoked_certificates_is_used_although_the_server_s_own_has_expired() {
+    const LEFT: Duration = Duration::from_secs(8);
+    let files = Files::new();
+    let mut wanted = Wanted::server();
+    wanted.until = SystemTime::now() + LEFT;
+    files.put(&files.authority.sign(&wanted));
+    let thief = files.authority.sign(&Wanted::client("thief"));
+    let crl = files.path().join("revoked.crl");
+    fs::write(&crl, files.authority.revoke(&[])).unwrap();
+    let server = files.serve_asking(&format!("--tls-client-crl {}", crl.display()));
+    let thiefs = files.connect(&server, Some(&thief)).await.unwrap();
+    check(thiefs.clone()).await.unwrap();
+    server.says("`server` expired at");
+    fs::write(&crl, files.authority.revoke(&[&thief])).unwrap();
+    server.says("its client's certificate is not accepted any more");
+    assert_eq!(metric(&server, UNUSABLE), Some(0.0));
+    drop(thiefs);
 }
 
 /// Calls on connections that are open go on, whoever connects anew learns why it cannot, and all is

@@ -119,6 +119,21 @@ async fn a_collector_that_hangs_for_long_is_said_to_be_away_and_tried_again() {
     assert!(collector.requests() > 1);
 }
 
+/// The pause after the fourth try is longer than a server that stops has for its spans.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_in_the_pause_after_a_failure_tries_once_more() {
+    let collector = Collector::start().await;
+    collector.conducts(Conduct::Refuse(Code::Unavailable));
+    let (_data, server) = serve(&collector, "--trace-sample 0").await;
+    let mut lottery = server.lottery().await;
+    one_span(&mut lottery, 1).await;
+    collector.asked(4).await;
+    collector.conducts(Conduct::Take);
+    let said = stopped(server);
+    assert_eq!(count(&said, LOST), 0, "{said}");
+    collector.span(&trace(1), CHECK_LIMIT).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn spans_that_a_collector_refuses_are_counted_and_said_once() {
     let collector = Collector::start().await;
