@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use super::{
     failure::Exit,
     key::{self, KeyError},
+    restore,
     store_args::OnRedis,
     store_id::StoreIdFile,
 };
@@ -55,10 +56,24 @@ pub(super) enum BuildError {
     Key(#[from] KeyError),
     /// There is a key, but the data made with it are missing.
     #[error(
-        "{0} has a master key but no data: restore {DATABASE_FILE} with its -wal file from a \
-         backup; if nothing was ever served from there, remove master.key to start with a new one"
+        "{0} has a master key but no data: put {DATABASE_FILE} and its -wal file back if they were \
+         moved away, else restore a backup with `tombola restore`; if nothing was ever served from \
+         there, remove master.key to start with a new one"
     )]
     DataLost(String),
+    /// There are no data, but files that only a store or its restore makes.
+    #[error(
+        "{data} has no data, but {left} is left of a store, or of a restore that was cut off: put \
+         {DATABASE_FILE} and its -wal file back if they were moved away, else restore a backup \
+         with `tombola restore`; for a new store, name an empty directory with --data, or remove \
+         {left}"
+    )]
+    DataGone {
+        /// The directory.
+        data: String,
+        /// A file or a directory in it.
+        left: String,
+    },
     /// The embedded store could not be opened.
     #[error(transparent)]
     Embedded(#[from] sqlite::OpenError),
@@ -89,9 +104,11 @@ impl BuildError {
         match self {
             Self::Key(_) => "NO_KEY",
             Self::Redis(error) if error.is_absence() => "STORE_UNAVAILABLE",
-            Self::DataLost(_) | Self::Embedded(_) | Self::Redis(_) | Self::StoreId { .. } => {
-                "NO_STORE"
-            }
+            Self::DataLost(_)
+            | Self::DataGone { .. }
+            | Self::Embedded(_)
+            | Self::Redis(_)
+            | Self::StoreId { .. } => "NO_STORE",
         }
     }
 
@@ -121,9 +138,8 @@ type Built = (crate::chance::MasterKey, Arc<dyn Store>);
 fn build_embedded(plan: Plan, file: &Path) -> Result<Built, BuildError> {
     let lock = DirectoryLock::take(&plan.data)?;
     let has_data = SqliteStore::exists(&lock, &plan.data)?;
-    // A key that is kept elsewhere may exist before its data.
-    if !has_data && plan.master_key.is_none() && file.exists() {
-        return Err(BuildError::DataLost(plan.data.display().to_string()));
+    if !has_data {
+        refuse_lost_data(&lock, &plan, file)?;
     }
     let key = key::load(file, has_data)?;
     let options = sqlite::Options {
@@ -134,6 +150,24 @@ fn build_embedded(plan: Plan, file: &Path) -> Result<Built, BuildError> {
     };
     let store = SqliteStore::open_locked(lock, options)?;
     Ok((key, Arc::new(store)))
+}
+
+/// A store whose data are gone is not quietly made anew.
+fn refuse_lost_data(lock: &DirectoryLock, plan: &Plan, key: &Path) -> Result<(), BuildError> {
+    let data = plan.data.display().to_string();
+    // A key that is kept elsewhere may exist before its data.
+    if plan.master_key.is_none() && key.exists() {
+        return Err(BuildError::DataLost(data));
+    }
+    let unfinished = restore::unfinished(&plan.data).unwrap_or_default();
+    let unfinished = unfinished.into_iter().next();
+    match unfinished.or_else(|| SqliteStore::remains(lock, &plan.data)) {
+        Some(left) => Err(BuildError::DataGone {
+            data,
+            left: left.display().to_string(),
+        }),
+        None => Ok(()),
+    }
 }
 
 async fn build_on_redis(plan: Plan, on_redis: OnRedis, file: &Path) -> Result<Built, BuildError> {

@@ -22,11 +22,12 @@ use crate::{
 /// Lost entries that are named, of each partition.
 const SHOWN_MAX: usize = 500;
 
-/// What the ledger in PostgreSQL has of the losses, by partition; none if no database is named.
-/// `kept` has the last entry that each partition has kept. `has_fork`: the partitions may have gone
-/// on since, in a fork whose entries are not lost.
+/// What the ledger in PostgreSQL has of the losses of this store, by partition; none if no database
+/// is named. `kept` has the last entry that each partition has kept. `has_fork`: the partitions may
+/// have gone on since, in a fork whose entries are not lost.
 pub(super) async fn find(
     sink: &SinkArgs,
+    store_id: &str,
     kept: Vec<(u32, u64)>,
     has_fork: bool,
 ) -> Outcome<Option<BTreeMap<u32, Lost>>> {
@@ -34,7 +35,7 @@ pub(super) async fn find(
         return Ok(None);
     };
     let work = async {
-        let mut source = PostgresSource::open(&url).await?;
+        let mut source = PostgresSource::open_of(&url, store_id).await?;
         let mut found = BTreeMap::new();
         for (number, kept) in kept {
             let lost = lost(&mut source, number, kept, SHOWN_MAX, has_fork).await?;

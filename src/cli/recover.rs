@@ -71,7 +71,7 @@ pub(super) async fn run(client: &Client, args: RecoverArgs) -> Outcome {
     // Without the last entry that was kept, nobody knows which ones are lost.
     let kept = halted.iter();
     let kept = kept.filter_map(|part| Some((part.partition, part.halt.kept?)));
-    let lost = lost_of(&args.sink, kept.collect()).await?;
+    let lost = lost_of(&args.sink, recovery.store_id(), kept.collect()).await?;
     let lost = &lost;
     let way = match (args.withdraw_due, args.accept) {
         (true, _) => Way::Withdraw,
@@ -101,11 +101,11 @@ pub(super) async fn run(client: &Client, args: RecoverArgs) -> Outcome {
 
 /// What the ledger has of the losses. PostgreSQL may be away for the same reason as Redis was, and
 /// must not keep anybody from ending a halt.
-async fn lost_of(sink: &SinkArgs, kept: Vec<(u32, u64)>) -> Outcome<Named> {
+async fn lost_of(sink: &SinkArgs, store_id: &str, kept: Vec<(u32, u64)>) -> Outcome<Named> {
     if kept.is_empty() && sink.url_if_named()?.is_some() {
         return Ok(Named::Not);
     }
-    match lost::find(sink, kept, true).await {
+    match lost::find(sink, store_id, kept, true).await {
         Ok(Some(lost)) => Ok(Named::Each(lost)),
         Ok(None) => Ok(Named::WithDatabase),
         Err(failure) if failure.exit == Exit::Usage => Err(failure),

@@ -31,7 +31,9 @@ use crate::{
     store::{
         Author, Lifecycle, Result as Stored, Store as _,
         clock::SystemClock,
-        sqlite::{BegunFork, DATABASE_FILE, DirectoryLock, Inspected, Options, SqliteStore},
+        sqlite::{
+            BegunFork, DATABASE_FILE, DirectoryLock, Inspected, OpenError, Options, SqliteStore,
+        },
         withdrawal::{Withdrawn, withdraw_due},
     },
 };
@@ -53,7 +55,8 @@ const PARTITION: u32 = 0;
 
 The data directory must have no store, but the store's master.key. What happened after the backup
 is lost: users may have won units that the store takes for waiting ones. Choose what becomes of
-these. With --postgres-url the command names what was lost of the settled ledger. The store goes on
+these. With --postgres-url the command names what was lost of the settled ledger, and withdraws
+also what was due when the last of it was written, if the clock was ahead then. The store goes on
 with entry numbers and units that were never given out.")]
 pub(super) struct RestoreArgs {
     /// The backup, as `tombola backup` has made it
@@ -119,8 +122,10 @@ pub(super) async fn run(client: &Client, args: RestoreArgs) -> Outcome {
     }
     let key = key::file(&args.home.data, args.home.master_key.as_deref());
     let key = key::read(&key).map_err(|error| Failure::refused("NO_KEY", error.to_string()))?;
-    let backup = SqliteStore::inspect(&args.file).map_err(|error| refused(&error.to_string()))?;
-    let lost = lost::find(&args.sink, vec![(PARTITION, backup.head)], false).await?;
+    let backup = inspect(&args.file)?;
+    let kept = vec![(PARTITION, backup.head)];
+    let lost = lost::find(&args.sink, &backup.store_id, kept, false).await?;
+    let lost = lost.and_then(|mut lost| lost.remove(&PARTITION));
     confirm(&question(&args, &backup), args.yes)?;
     remove_unfinished(&args.home.data).map_err(|cause| unusable(&args.home.data, &cause))?;
     let work = tempfile::Builder::new()
@@ -135,8 +140,8 @@ pub(super) async fn run(client: &Client, args: RestoreArgs) -> Outcome {
         request_memory: REQUEST_MEMORY,
         key_fingerprint: key.fingerprint(),
     };
-    let store = SqliteStore::open(options).map_err(|error| refused(&error.to_string()))?;
-    let done = go_on(&store, &author, args.withdraw_due).await;
+    let store = SqliteStore::open_backup(options).map_err(|error| refused(&error.to_string()))?;
+    let done = go_on(&store, &author, args.withdraw_due, lost.as_ref()).await;
     let (fork, withdrawn) = done.map_err(|error| refused(&error.to_string()))?;
     drop(store); // its last connection moves the log into the file
     put(&made, &args.home.data).map_err(|cause| unusable(&args.home.data, &cause))?;
@@ -145,19 +150,49 @@ pub(super) async fn run(client: &Client, args: RestoreArgs) -> Outcome {
         backup,
         fork,
         withdrawn,
-        lost: lost.and_then(|mut lost| lost.remove(&PARTITION)),
+        lost,
     };
     show(client, &args, &restored);
     Ok(())
 }
 
-/// Lets the store go on under a fork, and withdraws what is due if that is wanted.
+/// Reads all of the backup.
+fn inspect(file: &Path) -> Outcome<Inspected> {
+    let name = file.display();
+    File::open(file).map_err(|cause| refused(&format!("{name} cannot be read: {cause}")))?;
+    let inspected = SqliteStore::inspect(file).map_err(|error| match error {
+        OpenError::NotOurs(_) => refused(&format!(
+            "{name} is not a tombola database: name a file that `tombola backup` has made"
+        )),
+        OpenError::Damaged { what, .. } => refused(&format!(
+            "the backup {name} is damaged: {what}; restore another one"
+        )),
+        error => refused(&error.to_string()),
+    })?;
+    // The copy would lack what the log has, and a store that is in use changes while it is copied.
+    let log = log_of(file);
+    if fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+        return Err(refused(&format!(
+            "{} has a part of what {name} should have: a process has this store open, or its disk \
+             cannot be written. Make the file with `tombola backup`, or copy both files to where \
+             they can be written, once no process has them open",
+            log.display()
+        )));
+    }
+    Ok(inspected)
+}
+
+/// Lets the store go on under a fork, and withdraws what is due if that is wanted. `lost` is what
+/// is known of the lost entries.
 async fn go_on(
     store: &SqliteStore,
     author: &Author,
     withdraw: bool,
+    lost: Option<&Lost>,
 ) -> Stored<(BegunFork, Option<Withdrawn>)> {
-    let fork = store.begin_fork(author).await?;
+    let fork = store
+        .begin_fork(author, lost.map_or(0, |lost| lost.last))
+        .await?;
     if !withdraw {
         return Ok((fork, None));
     }
@@ -173,7 +208,9 @@ async fn go_on(
         campaigns.extend(open.map(|view| view.campaign.id.clone()));
     }
     let envelopes = store.open_envelopes().await?;
-    let until = store.now().await?;
+    let now = store.now().await?;
+    // If the clock was ahead when the last lost entry was written, more was due then than is now.
+    let until = lost.and_then(|lost| lost.at).map_or(now, |at| at.max(now));
     let withdrawn = withdraw_due(store, &campaigns, &envelopes, until, author).await?;
     Ok((fork, Some(withdrawn)))
 }
@@ -184,23 +221,37 @@ fn copy(backup: &Path, made: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes what a restore that was killed has left.
-fn remove_unfinished(data: &Path) -> io::Result<()> {
+/// The directories that killed restores have left in a data directory.
+pub(super) fn unfinished(data: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
     for left in fs::read_dir(data)? {
         let left = left?;
         if left.file_name().to_string_lossy().starts_with(UNFINISHED) {
-            fs::remove_dir_all(left.path())?;
+            found.push(left.path());
         }
     }
+    Ok(found)
+}
+
+/// Removes what a restore that was killed has left.
+fn remove_unfinished(data: &Path) -> io::Result<()> {
+    for left in unfinished(data)? {
+        fs::remove_dir_all(left)?;
+    }
     Ok(())
+}
+
+/// The log of a database.
+fn log_of(database: &Path) -> PathBuf {
+    let mut log = database.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
 }
 
 /// Moves the finished file to where `serve` finds it. The file must be all there is: without its
 /// log, the store would lack the fork.
 fn put(made: &Path, data: &Path) -> io::Result<()> {
-    let mut log = made.to_owned().into_os_string();
-    log.push("-wal");
-    if Path::new(&log).exists() {
+    if log_of(made).exists() {
         return Err(io::Error::other("the log was not moved into the file"));
     }
     File::open(made)?.sync_all()?;

@@ -5,7 +5,7 @@ use super::{
     audit::source::{Source, StoredRow},
     wins::Win,
 };
-use crate::store::entry::Body;
+use crate::{model::Moment, store::entry::Body};
 
 /// Entries that are read at a time.
 const BATCH_ENTRIES: usize = 1_000;
@@ -30,6 +30,8 @@ pub struct Lost {
     pub count: u64,
     /// The number of the last one; 0 if there are none.
     pub last: u64,
+    /// When the last one was written.
+    pub at: Option<Moment>,
 }
 
 /// The settled entries of a partition after the last one that the store has kept; the first `shown`
@@ -66,6 +68,7 @@ pub async fn lost(
             }
             lost.count += 1;
             lost.last = row.id.sequence;
+            lost.at = Some(row.at);
             if lost.entries.len() < shown {
                 let own = wins.iter().filter(|win| win.sequence == row.id.sequence);
                 let wins = own.cloned().collect();

@@ -59,6 +59,9 @@ pools: [{id: own, personal: {odds: {phone: 10%}, fallback: pin}}]
 const THEN: &str = "2026-12-05T12:30:00+08:00";
 const AFTER_THE_LOSS: &str = "2026-12-05T13:10:00+08:00";
 const LATER: &str = "2026-12-05T13:30:00+08:00";
+/// When draws are made on a clock that is ahead, and when the backup is restored then.
+const AHEAD: &str = "2026-12-05T12:50:00+08:00";
+const SET_BACK: &str = "2026-12-05T12:31:00+08:00";
 
 /// A directory for backups and restored stores, and an embedded store.
 struct Scene {
@@ -105,9 +108,13 @@ impl Scene {
     }
 
     fn restore(&self, backup: &Path, data: &Path, more: &[&str]) -> Ended {
+        self.restore_at(AFTER_THE_LOSS, backup, data, more)
+    }
+
+    fn restore_at(&self, at: &str, backup: &Path, data: &Path, more: &[&str]) -> Ended {
         let mut arguments = vec!["restore", backup.to_str().unwrap()];
         arguments.extend(["--data", data.to_str().unwrap(), "--yes"]);
-        arguments.extend(["--clock-start", AFTER_THE_LOSS]);
+        arguments.extend(["--clock-start", at]);
         arguments.extend(more);
         Ended::of(&mut tombola(arguments))
     }
@@ -250,6 +257,72 @@ async fn what_postgres_has_of_the_lost_entries_is_named_and_set_apart() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_store_has_settled_is_not_taken_for_a_loss() {
+    let (scene, database) = (Scene::new(), Database::new().await);
+    let server = scene.begin("");
+    let file = scene.file("monday.backup");
+    server.run(&["backup", file.to_str().unwrap()]).well();
+    drop(server);
+    let other = "INSERT INTO tombola.meta (key, value) VALUES ('store_id', 'other')";
+    database.server.query(&database.name, other).await;
+
+    let (data, url) = (scene.only_key("restored"), database.url_text());
+    let accept = ["--accept", "--postgres-url", &url];
+    scene
+        .restore(&file, &data, &accept)
+        .badly(1, &["ledger of another store"]);
+    assert!(!data.join(DATABASE_FILE).exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn units_that_were_won_on_a_clock_that_was_ahead_are_not_won_again() {
+    let (scene, database) = (Scene::new(), Database::new().await);
+    let url = database.url_text();
+    let sink = format!("--postgres-url {url}");
+    let server = scene.begin(&sink);
+    draw(&server, 0..10).await;
+    let file = scene.file("monday.backup");
+    server.run(&["backup", file.to_str().unwrap()]).well();
+    drop(server);
+    let server = Scene::serve(scene.data.path(), AHEAD, &sink);
+    let lost = draw(&server, 100..300).await;
+    server.run(&["audit", "--postgres-url", &url]).well();
+    drop(server);
+
+    let data = scene.only_key("restored");
+    let way = ["--withdraw-due", "--postgres-url", &url];
+    scene.restore_at(SET_BACK, &file, &data, &way).well();
+    let server = Scene::serve(&data, AFTER_THE_LOSS, &sink);
+    let anew = draw(&server, 400..500).await;
+    let (lost, anew) = (units(&lost), units(&anew));
+    assert!(lost.len() > 100 && !anew.is_empty(), "{}", anew.len());
+    assert_eq!(anew.intersection(&lost).next(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_is_not_served_before_it_is_restored() {
+    let scene = Scene::new();
+    let server = scene.begin("");
+    draw(&server, 0..5).await;
+    let file = scene.file("monday.backup");
+    server.run(&["backup", file.to_str().unwrap()]).well();
+    draw(&server, 100..105).await;
+    drop(server);
+
+    let copied = scene.only_key("copied");
+    fs::copy(&file, copied.join(DATABASE_FILE)).unwrap();
+    let start = Start::on(&copied).at(LATER.into());
+    start
+        .fail()
+        .badly(1, &["is a backup", "again", "tombola restore"]);
+
+    let data = scene.only_key("restored");
+    scene.restore(&file, &data, &["--accept"]).well();
+    let server = Scene::serve(&data, LATER, "");
+    draw(&server, 200..205).await;
+}
+
 /// The numbers that each restore passes over are no entries that wait to be settled.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_is_restored_again_before_anything_is_settled_refuses_no_draw() {
@@ -377,6 +450,13 @@ async fn nothing_is_overwritten_and_every_refusal_says_what_to_do() {
         .badly(64, &["--withdraw-due", "--accept"]);
     let running = scene.data.path();
     scene.restore(&file, running, &way).badly(1, &["in use"]);
+    // A copy of its file would lack what its log has.
+    scene
+        .restore(&running.join(DATABASE_FILE), &data, &way)
+        .badly(1, &["-wal", "tombola backup"]);
+    scene
+        .restore(&scene.file("nothing"), &data, &way)
+        .badly(1, &["cannot be read"]);
     let text = scene.file("text");
     fs::write(&text, "no store").unwrap();
     scene
@@ -384,7 +464,9 @@ async fn nothing_is_overwritten_and_every_refusal_says_what_to_do() {
         .badly(1, &["is not a tombola database"]);
     let half = scene.file("half");
     fs::write(&half, &bytes[..bytes.len() / 2]).unwrap();
-    scene.restore(&half, &data, &way).badly(1, &["damaged"]);
+    scene
+        .restore(&half, &data, &way)
+        .badly(1, &["damaged", "another one"]);
     let keyless = scene.file("keyless");
     scene
         .restore(&file, &keyless, &way)

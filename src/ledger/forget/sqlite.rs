@@ -22,6 +22,7 @@ use crate::{
         sqlite::{
             BUSY_PATIENCE, DATABASE_FILE, is_up_to_date,
             lookup::{self, Search, Term},
+            needs_later_version,
         },
     },
 };
@@ -42,22 +43,23 @@ impl SqliteEraser {
     /// Opens the file in the directory of an embedded store's data.
     ///
     /// # Errors
-    /// There is no such file, it is no such store, or it is of an earlier version.
+    /// There is no such file, it is no such store, or it is of another version.
     pub fn open(directory: &Path) -> Result<Self, SinkError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let open = || -> rusqlite::Result<Option<Connection>> {
+        let open = || -> rusqlite::Result<Result<Connection, SinkError>> {
             let db = Connection::open_with_flags(directory.join(DATABASE_FILE), flags)?;
             db.busy_timeout(BUSY_PATIENCE)?;
             if !is_up_to_date(&db)? {
-                return Ok(None);
+                return Ok(Err(SinkError::OlderFile));
+            }
+            if needs_later_version(&db)? {
+                return Ok(Err(SinkError::LaterFile));
             }
             db.execute_batch(BEGIN)?;
-            Ok(Some(db))
+            Ok(Ok(db))
         };
-        let db = open().map_err(StoreError::from)?;
-        Ok(Self {
-            db: db.ok_or(SinkError::OlderFile)?,
-        })
+        let db = open().map_err(StoreError::from)??;
+        Ok(Self { db })
     }
 
     fn read(&self, user: &str) -> rusqlite::Result<(Vec<EntryRow>, u64)> {

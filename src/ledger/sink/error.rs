@@ -71,6 +71,12 @@ pub enum SinkError {
          them once, which brings them up to date"
     )]
     OlderFile,
+    /// The embedded store's file is of a later version that this one would misread.
+    #[error(
+        "the data are of a later version of tombola, and this one would misread them: use that \
+         version"
+    )]
+    LaterFile,
     /// A later version has changed the tables so that this one does not understand them.
     #[error(
         "the schema `tombola` in PostgreSQL needs a version of tombola that knows schema \
@@ -135,6 +141,7 @@ impl SinkError {
             | Self::Tls(_)
             | Self::NotMigrated { .. }
             | Self::OlderFile
+            | Self::LaterFile
             | Self::NewerSchema { .. }
             | Self::OtherStore { .. }
             | Self::NotDurable(_)

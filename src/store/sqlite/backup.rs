@@ -21,12 +21,12 @@ use super::{
     DATABASE_FILE, Inspected, OpenError, SqliteStore,
     faults::unavailable,
     job::Command,
-    open,
+    open::{self, BACKUP_MARK},
     reserve::{FREE_BYTES_AMPLE, Reserve},
     step::{Step, last_entry},
 };
 use crate::{
-    model::EnvelopeId,
+    model::{EnvelopeId, Moment},
     store::{Author, Backup, Executed, Result, StoreError, entry::Body},
 };
 
@@ -86,7 +86,7 @@ fn copy(directory: &Path, is_gone: Arc<AtomicBool>) -> Result<Backup> {
     db.progress_handler(STEPS_BETWEEN_LOOKS, Some(is_abandoned))?;
     // It reads as of one moment, and the writer goes on.
     db.execute("VACUUM INTO ?1", [name])?;
-    let (head, at) = last_entry(&Connection::open(&file)?)?;
+    let (head, at) = mark(&file)?;
     let bytes = fs::metadata(&file).map_err(failed)?.len();
     Ok(Backup {
         file,
@@ -94,6 +94,18 @@ fn copy(directory: &Path, is_gone: Arc<AtomicBool>) -> Result<Backup> {
         head,
         at,
     })
+}
+
+/// Marks a copy as a backup, which is served only once it is restored. Returns the number and the
+/// moment of its last entry.
+fn mark(file: &Path) -> Result<(u64, Moment)> {
+    let db = Connection::open(file)?;
+    // Nobody needs this copy after a crash: who keeps what is sent of it syncs that.
+    db.execute_batch("PRAGMA synchronous = OFF")?;
+    let (head, at) = last_entry(&db)?;
+    let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
+    db.execute(sql, params![BACKUP_MARK, head.to_string()])?;
+    Ok((head, at))
 }
 
 /// Removes what a process that was killed has left of a backup.
@@ -143,13 +155,14 @@ impl SqliteStore {
         open::inspect(file)
     }
 
-    /// Begins a fork: the store was restored from a backup.
+    /// Begins a fork: the store was restored from a backup. `lost` is the number of the last entry
+    /// that is known to be lost, 0 if none is: the fork begins beyond it, whatever the clock shows.
     ///
     /// # Errors
     /// Faults of the file.
-    pub async fn begin_fork(&self, author: &Author) -> Result<BegunFork> {
+    pub async fn begin_fork(&self, author: &Author, lost: u64) -> Result<BegunFork> {
         let author = author.clone();
-        self.submit(ForkCommand { author }).await
+        self.submit(ForkCommand { author, lost }).await
     }
 
     /// Envelopes that have packets left.
@@ -174,6 +187,8 @@ impl SqliteStore {
 /// Begins a fork.
 struct ForkCommand {
     author: Author,
+    /// The last entry that is known to be lost.
+    lost: u64,
 }
 
 impl Command for ForkCommand {
@@ -185,7 +200,11 @@ impl Command for ForkCommand {
         // A later restore of the same backup begins behind what an earlier one has given out.
         let by_time = step.now.as_seconds().unsigned_abs() << 20;
         let by_time = by_time + rand::random_range(0..1 << 20);
-        let first = (base + rand::random_range(STEP_MIN..2 * STEP_MIN)).max(by_time);
+        let last = base.max(self.lost);
+        let first = (last + rand::random_range(STEP_MIN..2 * STEP_MIN)).max(by_time);
+        step.db
+            .prepare_cached("DELETE FROM meta WHERE key = ?1")?
+            .execute([BACKUP_MARK])?;
         step.db
             .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES ('fork', ?1)")?
             .execute(params![mark.to_string()])?;
@@ -216,7 +235,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let db = Connection::open(directory.path().join(DATABASE_FILE)).unwrap();
         db.execute_batch(
-            "CREATE TABLE ledger (sequence INTEGER PRIMARY KEY, at INTEGER);
+            "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+             CREATE TABLE ledger (sequence INTEGER PRIMARY KEY, at INTEGER);
              WITH RECURSIVE numbers (no) AS (SELECT 1 UNION ALL SELECT no + 1 FROM numbers
                  LIMIT 10000)
              INSERT INTO ledger SELECT no, no FROM numbers;",

@@ -49,7 +49,10 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
 /// What SQLite says, and what helps if it is the file that is at fault.
 pub(super) fn fault_text(error: &rusqlite::Error) -> String {
     if is_damage(error) {
-        format!("the database is damaged ({error}): stop the service and restore it from a backup")
+        format!(
+            "the database is damaged ({error}): stop the service, and restore a backup with \
+             `tombola restore`"
+        )
     } else {
         error.to_string()
     }

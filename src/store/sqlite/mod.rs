@@ -58,7 +58,10 @@ mod windows;
 mod writer;
 
 pub use backup::BegunFork;
-pub use open::{BUSY_PATIENCE, DATABASE_FILE, DirectoryLock, Inspected, Options, is_up_to_date};
+pub use open::{
+    BUSY_PATIENCE, DATABASE_FILE, DirectoryLock, Inspected, Options, is_up_to_date,
+    needs_later_version,
+};
 pub use open_error::OpenError;
 pub use tables::LedgerTables;
 
@@ -127,6 +130,15 @@ impl SqliteStore {
         Self::open_locked(lock, options)
     }
 
+    /// Opens a copy of a backup. [`Self::begin_fork`] must be the first thing that is done with it.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; nothing is changed by any of them.
+    pub fn open_backup(options: Options) -> std::result::Result<Self, OpenError> {
+        let lock = DirectoryLock::take(&options.directory)?;
+        Self::open_files(lock, options, true)
+    }
+
     /// Whether a locked directory holds a store; changes nothing.
     ///
     /// # Errors
@@ -134,6 +146,11 @@ impl SqliteStore {
     /// [`OpenError::Database`].
     pub fn exists(_lock: &DirectoryLock, directory: &Path) -> std::result::Result<bool, OpenError> {
         open::check_version(&directory.join(DATABASE_FILE))
+    }
+
+    /// A file that a locked directory without a store has of one that was there, if there is any.
+    pub fn remains(_lock: &DirectoryLock, directory: &Path) -> Option<PathBuf> {
+        open::remains(directory)
     }
 
     /// Opens the store in a directory that is locked already: what must be read or made there first
@@ -145,9 +162,17 @@ impl SqliteStore {
         lock: DirectoryLock,
         options: Options,
     ) -> std::result::Result<Self, OpenError> {
+        Self::open_files(lock, options, false)
+    }
+
+    fn open_files(
+        lock: DirectoryLock,
+        options: Options,
+        is_restore: bool,
+    ) -> std::result::Result<Self, OpenError> {
         backup::remove_unfinished(&options.directory);
         let reserve = Reserve::new(&options.directory);
-        let mut opened = open::open(&options)?;
+        let mut opened = open::open(&options, is_restore)?;
         let published: Published = Arc::new(RwLock::new(opened.campaigns));
         let inbox = Arc::new(Inbox::default());
         let failing = Arc::new(AtomicBool::new(false));

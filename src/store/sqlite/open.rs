@@ -58,6 +58,8 @@ pub(super) const BEFORE_LOOKUP: usize = 17;
 /// The last version in which each request had a row of its own.
 #[cfg(test)]
 pub(super) const BEFORE_LATEST: usize = 19;
+/// Marks a backup in `meta`, with the number of its last entry. `tombola restore` removes the mark.
+pub(super) const BACKUP_MARK: &str = "backup";
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 32 MiB of pages; readers, whose pages every commit makes stale, keep few.
@@ -122,13 +124,13 @@ pub(super) struct Opened {
     pub(super) campaigns: Campaigns,
 }
 
-/// Opens the files of a store.
-pub(super) fn open(options: &Options) -> Result<Opened, OpenError> {
+/// Opens the files of a store. With `is_restore`, they may be those of a backup.
+pub(super) fn open(options: &Options, is_restore: bool) -> Result<Opened, OpenError> {
     let file = options.directory.join(DATABASE_FILE);
-    open_file(options, &file).map_err(|error| error.of(&file))
+    open_file(options, &file, is_restore).map_err(|error| error.of(&file))
 }
 
-fn open_file(options: &Options, file: &Path) -> Result<Opened, OpenError> {
+fn open_file(options: &Options, file: &Path, is_restore: bool) -> Result<Opened, OpenError> {
     let is_new = !check_version(file)?;
     let writer = connect(file)?;
     writer
@@ -138,6 +140,9 @@ fn open_file(options: &Options, file: &Path) -> Result<Opened, OpenError> {
         // Data that this start does not open stay as they are, of their own schema version too.
         identify(&writer, options)?;
         check_clock(&writer, options)?;
+        if !is_restore {
+            refuse_backup(&writer, file)?;
+        }
     }
     prepare_schema(&writer)?;
     let store_id = identify(&writer, options)?;
@@ -218,6 +223,8 @@ pub(super) fn check_version(file: &Path) -> Result<bool, OpenError> {
         cause,
     })?;
     match header {
+        // SQLite would delete the log beside it, which may be all that is left of a store.
+        Header::Empty => return Ok(false),
         Header::Foreign => return Err(OpenError::NotOurs(name())),
         Header::CutOff(bytes) => {
             let what = format!("it is cut off after {bytes} bytes");
@@ -263,6 +270,8 @@ enum Header {
     /// A database that nobody has marked: another program's, or ours before its first start was
     /// over.
     Unmarked,
+    /// Nothing: a first start that was cut off, or a file that was.
+    Empty,
     /// The beginning of a database that ends before it says whose.
     CutOff(usize),
     /// Something else.
@@ -270,14 +279,13 @@ enum Header {
 }
 
 impl Header {
-    /// Reads it: the format's name, and from byte 68 on whose the database is. An empty file is
-    /// like one that is not marked.
+    /// Reads it: the format's name, and from byte 68 on whose the database is.
     fn of(file: &Path) -> io::Result<Self> {
         const FORMAT: &[u8] = b"SQLite format 3\0";
         let mut start = Vec::new();
         File::open(file)?.take(72).read_to_end(&mut start)?;
         if start.is_empty() {
-            return Ok(Self::Unmarked);
+            return Ok(Self::Empty);
         }
         if !start.starts_with(FORMAT) {
             return Ok(Self::Foreign);
@@ -291,6 +299,28 @@ impl Header {
             _ => Self::Foreign,
         })
     }
+}
+
+/// What a directory without data has of a store that was there: the log of its database, or the
+/// reserve, which is made only once a store is open.
+pub(super) fn remains(directory: &Path) -> Option<PathBuf> {
+    let log = directory.join(format!("{DATABASE_FILE}-wal"));
+    let mut files = [log, Reserve::new(directory).file()].into_iter();
+    files.find(|file| std::fs::metadata(file).is_ok_and(|file| file.len() > 0))
+}
+
+/// A backup lacks what was done since. Served as it is, it would give the same units and entry
+/// numbers out again, so it must be restored first.
+fn refuse_backup(db: &Connection, file: &Path) -> Result<(), OpenError> {
+    let Some(head) = meta(db, BACKUP_MARK)? else {
+        return Ok(());
+    };
+    let (last, _) = last_entry(db).map_err(OpenError::database)?;
+    // A version that does not know the mark restores a backup and leaves the mark in it.
+    if head == last.to_string() {
+        return Err(OpenError::Backup(file.display().to_string()));
+    }
+    Ok(())
 }
 
 /// Looks at a file that nobody has open, and reads all of it.
@@ -328,6 +358,20 @@ fn pragma(db: &Connection, name: &str) -> rusqlite::Result<i64> {
 /// It cannot be read.
 pub fn is_up_to_date(db: &Connection) -> rusqlite::Result<bool> {
     Ok(pragma(db, "user_version")? >= i64::from(SCHEMA_VERSION))
+}
+
+/// Whether a later version has changed a store's file so that this one would misread it.
+///
+/// # Errors
+/// It cannot be read.
+pub fn needs_later_version(db: &Connection) -> rusqlite::Result<bool> {
+    let known = i64::from(SCHEMA_VERSION);
+    if pragma(db, "user_version")? <= known {
+        return Ok(false);
+    }
+    let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'min_reader'";
+    let needed: Option<i64> = db.query_row(sql, [], |row| row.get(0)).optional()?;
+    Ok(needed.is_none_or(|needed| needed > known))
 }
 
 /// Brings the tables to this version.

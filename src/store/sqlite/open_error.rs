@@ -44,14 +44,14 @@ pub enum OpenError {
     /// The file is another program's, or nothing of ours is left in it.
     #[error(
         "{0} is not a tombola database: name another directory with --data; or, if it was one, it \
-         is damaged: restore it from a backup"
+         is damaged: restore it from a backup with `tombola restore`"
     )]
     NotOurs(String),
     /// The file is ours and cannot be read any more.
     #[error(
-        "{file} is a tombola database, and it is damaged: {what}. Restore it from a backup, \
-         together with its -wal file if the backup has one, and remove the damaged -wal and -shm \
-         files; nothing was changed"
+        "{file} is a tombola database, and it is damaged: {what}. Restore it from a backup: move \
+         the damaged file away, with its -wal and -shm files, and run `tombola restore`; nothing \
+         was changed"
     )]
     Damaged {
         /// Which file.
@@ -59,6 +59,13 @@ pub enum OpenError {
         /// What is wrong with it.
         what: String,
     },
+    /// The file is a backup that was not restored.
+    #[error(
+        "{0} is a backup, and lacks what happened after it was made: served as it is, it would \
+         give units and entry numbers out again. Make a store of it with `tombola restore`, in a \
+         directory without one"
+    )]
+    Backup(String),
     /// The master key is not the one that the store was made with.
     #[error(
         "the master key is not the one this data was made with: its seeds could not be computed \

@@ -75,7 +75,8 @@ impl Reserve {
         self.free_bytes().is_ok_and(|bytes| bytes < FREE_BYTES_MIN)
     }
 
-    fn file(&self) -> PathBuf {
+    /// Where the reserve is, if it is made.
+    pub(super) fn file(&self) -> PathBuf {
         self.directory.join(FILE)
     }
 

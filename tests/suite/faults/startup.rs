@@ -84,9 +84,17 @@ fn a_newer_schema_is_refused_if_it_says_that_a_newer_reader_is_needed() {
         "--data",
     ];
     Start::on(data.path()).fail().badly(1, &words);
+    // What would be misread is neither audited nor erased.
+    let directory = data.path().to_str().unwrap();
+    let audit = ["audit", "--without-service", "--data", directory];
+    let forget = ["user", "forget", "u", "--yes", "--data", directory];
+    for command in [&audit[..], &forget] {
+        Ended::of(&mut tombola(command)).badly(1, &["later version"]);
+    }
     // A newer version has only added things that this version does not need.
     set(ours + 2, ours);
     serves(&data);
+    Ended::of(&mut tombola(audit)).well();
 }
 
 #[test]
@@ -263,4 +271,49 @@ fn a_lost_database_is_reported_and_no_new_one_is_made() {
         fs::write(database(&data), &kept).unwrap();
     }
     serves(&data);
+}
+
+#[test]
+fn a_lost_database_is_reported_although_its_key_is_kept_elsewhere() {
+    let (data, elsewhere) = (used(), tempdir().unwrap());
+    let kept = elsewhere.path().join("kept.key");
+    fs::copy(key(&data), &kept).unwrap();
+    fs::remove_file(key(&data)).unwrap();
+    fs::remove_file(database(&data)).unwrap();
+    let option = format!("--master-key {}", kept.display());
+    let start = Start::on(data.path()).with(&option);
+
+    // The reserve is not made on a disk with little room.
+    let reserve = data.path().join("reserve");
+    fs::write(&reserve, "room").unwrap();
+    start
+        .fail()
+        .badly(1, &["no data", "reserve", "tombola restore"]);
+    fs::remove_file(&reserve).unwrap();
+
+    // The log may have the last draws, and stays.
+    let log = data.path().join("tombola.sqlite3-wal");
+    for is_emptied in [false, true] {
+        if is_emptied {
+            fs::write(database(&data), "").unwrap();
+        }
+        fs::write(&log, "the last draws").unwrap();
+        start
+            .fail()
+            .badly(1, &["no data", "-wal", "tombola restore"]);
+        assert_eq!(fs::read_to_string(&log).unwrap(), "the last draws");
+    }
+    fs::remove_file(&log).unwrap();
+    fs::remove_file(database(&data)).unwrap();
+
+    let unfinished = data.path().join(".unfinished-restore-x");
+    fs::create_dir(&unfinished).unwrap();
+    start
+        .fail()
+        .badly(1, &["no data", "unfinished-restore-x", "cut off"]);
+    assert!(!database(&data).exists());
+    fs::remove_dir(&unfinished).unwrap();
+
+    // A key may exist before its data.
+    drop(start.serve());
 }

@@ -26,6 +26,11 @@ struct Restored {
 impl Restored {
     /// Restores a backup at this time. The numbers of its fork follow from the time.
     async fn of(backup: &Backup, now: Moment) -> Self {
+        Self::beyond(backup, now, 0).await
+    }
+
+    /// The same, but that the numbers are also beyond this one, which is known to be lost.
+    async fn beyond(backup: &Backup, now: Moment, lost: u64) -> Self {
         let data = tempfile::tempdir().unwrap();
         fs::copy(backup.path(), data.path().join(DATABASE_FILE)).unwrap();
         let options = Options {
@@ -34,8 +39,9 @@ impl Restored {
             request_memory: hours(24),
             key_fingerprint: key().fingerprint(),
         };
-        let store = SqliteStore::open(options).unwrap();
-        store.begin_fork(&author(&new_request())).await.unwrap();
+        let store = SqliteStore::open_backup(options).unwrap();
+        let author = author(&new_request());
+        store.begin_fork(&author, lost).await.unwrap();
         Self {
             store: Arc::new(store),
             _data: data,
@@ -74,6 +80,25 @@ async fn a_store_that_goes_on_after_an_entry_that_is_not_settled_is_refused() {
     assert_eq!(database.number(count).await, before);
 
     let again = Restored::of(&settled, begun + hours(3)).await;
+    let (mut carrier, mut sink) = settler(&again.store, &url).await;
+    assert!(settle_all(&mut carrier, &mut sink).await > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_restored_again_after_the_clock_was_set_back_is_settled() {
+    let (world, database) = (World::new(Embedded::new()).await, Database::new().await);
+    let (url, begun) = (database.url(), world.begin(YAML).await.start);
+    let (mut carrier, mut sink) = settler(world.store(), &url).await;
+    settle_all(&mut carrier, &mut sink).await;
+    let backup = back_up(&world).await;
+
+    let ahead = Restored::of(&backup, begun + hours(48)).await;
+    let (mut carrier, mut sink) = settler(&ahead.store, &url).await;
+    assert!(settle_all(&mut carrier, &mut sink).await > 0);
+    let settled = ahead.store.head(0).await.unwrap();
+
+    let again = Restored::beyond(&backup, begun + hours(1), settled).await;
+    assert!(again.store.head(0).await.unwrap() > settled);
     let (mut carrier, mut sink) = settler(&again.store, &url).await;
     assert!(settle_all(&mut carrier, &mut sink).await > 0);
 }

@@ -36,7 +36,19 @@ impl PostgresSource {
     /// # Errors
     /// PostgreSQL is away, or its tables are of another version.
     pub async fn open(url: &PostgresUrl) -> Result<Self, SinkError> {
-        let client = PostgresSink::connect_to_read(url, None).await?;
+        Self::connect(url, None).await
+    }
+
+    /// Connects to the tables, which must be this store's.
+    ///
+    /// # Errors
+    /// PostgreSQL is away, or its tables are another store's or of another version.
+    pub async fn open_of(url: &PostgresUrl, store_id: &str) -> Result<Self, SinkError> {
+        Self::connect(url, Some(store_id)).await
+    }
+
+    async fn connect(url: &PostgresUrl, store_id: Option<&str>) -> Result<Self, SinkError> {
+        let client = PostgresSink::connect_to_read(url, store_id).await?;
         client
             .batch_execute("SET statement_timeout = '60s'")
             .await?;

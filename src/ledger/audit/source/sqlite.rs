@@ -17,7 +17,7 @@ use crate::{
     model::Moment,
     store::{
         LedgerId, StoreError,
-        sqlite::{DATABASE_FILE, is_up_to_date},
+        sqlite::{DATABASE_FILE, is_up_to_date, needs_later_version},
     },
 };
 
@@ -30,19 +30,23 @@ impl SqliteSource {
     /// Opens the file in the directory of an embedded store's data.
     ///
     /// # Errors
-    /// There is no such file, it is no such store, or it is of an earlier version.
+    /// There is no such file, it is no such store, or it is of another version.
     pub fn open(directory: &Path) -> Result<Self, SinkError> {
         let file = directory.join(DATABASE_FILE);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let open = || -> rusqlite::Result<Option<Connection>> {
+        let open = || -> rusqlite::Result<Result<Connection, SinkError>> {
             let db = Connection::open_with_flags(&file, flags)?;
             db.busy_timeout(std::time::Duration::from_secs(5))?;
-            Ok(is_up_to_date(&db)?.then_some(db))
+            if !is_up_to_date(&db)? {
+                return Ok(Err(SinkError::OlderFile));
+            }
+            if needs_later_version(&db)? {
+                return Ok(Err(SinkError::LaterFile));
+            }
+            Ok(Ok(db))
         };
-        let db = open().map_err(StoreError::from)?;
-        Ok(Self {
-            db: db.ok_or(SinkError::OlderFile)?,
-        })
+        let db = open().map_err(StoreError::from)??;
+        Ok(Self { db })
     }
 
     fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Answer<T> {

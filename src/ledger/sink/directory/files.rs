@@ -207,7 +207,11 @@ fn begin(
 
 type Reopened = (File, u64, BTreeMap<u32, Cursor>);
 
-/// Opens the newest file, and removes what follows its last cursor.
+/// Opens the newest file, and removes what follows the cursor of its last whole batch.
+///
+/// A batch that was cut off by a power failure may have its cursor, but zeros instead of some lines
+/// before it: the system writes the pages of a file in any order until they are synced. No batch is
+/// written after one that was not synced, so in the middle of a file that is damage.
 fn reopen(path: &Path, number: u64, store_id: &str) -> Result<Reopened, SinkError> {
     let name = path.join(file_name(number));
     let fault = |cause| SinkError::directory(path, cause);
@@ -232,7 +236,7 @@ fn reopen(path: &Path, number: u64, store_id: &str) -> Result<Reopened, SinkErro
         let cursor = found.ok_or_else(damaged)?;
         cursors.insert(cursor.partition, cursor);
     }
-    let mut size = end;
+    let (mut size, mut is_whole, mut is_cut_off) = (end, true, false);
     loop {
         text.clear();
         let bytes = reader.read_until(b'\n', &mut text).map_err(fault)? as u64;
@@ -240,12 +244,21 @@ fn reopen(path: &Path, number: u64, store_id: &str) -> Result<Reopened, SinkErro
             break;
         }
         size += bytes;
-        let is_whole = text.ends_with(b"\n") && text.starts_with(b"{\"cursor\":");
-        let found = is_whole.then(|| serde_json::from_slice::<CursorLine>(&text).ok());
-        if let Some(cursor) = found.flatten().as_ref().and_then(CursorLine::cursor) {
-            cursors.insert(cursor.partition, cursor);
-            end = size;
+        is_whole &= text.starts_with(b"{") && text.ends_with(b"}\n") && !text.contains(&0);
+        if !text.starts_with(b"{\"cursor\":") {
+            continue;
         }
+        let found: Option<CursorLine> = serde_json::from_slice(&text).ok();
+        let found = found.as_ref().and_then(CursorLine::cursor);
+        match found.filter(|_| is_whole) {
+            Some(_) if is_cut_off => return Err(damaged()),
+            Some(cursor) => {
+                cursors.insert(cursor.partition, cursor);
+                end = size;
+            }
+            None => is_cut_off = true,
+        }
+        is_whole = true;
     }
     if end < size {
         let file_name = name.display();
@@ -261,7 +274,8 @@ fn reopen(path: &Path, number: u64, store_id: &str) -> Result<Reopened, SinkErro
     Ok((file, end, cursors))
 }
 
-/// Reads the salts. A line that was cut off belongs to a batch that was not written.
+/// Reads the salts, and syncs them: pseudonyms are derived from them from now on. A line that was
+/// cut off belongs to a batch that was not written.
 fn read_salts(path: &Path) -> Result<HashMap<(u32, String), Salt>, SinkError> {
     let name = path.join(SALTS);
     let fault = |cause| SinkError::directory(path, cause);
@@ -274,11 +288,15 @@ fn read_salts(path: &Path) -> Result<HashMap<(u32, String), Salt>, SinkError> {
         .iter()
         .rposition(|byte| *byte == b'\n')
         .map_or(0, |at| at + 1);
+    let file = OpenOptions::new().write(true).open(&name).map_err(fault)?;
     if whole < text.len() {
-        let file = OpenOptions::new().write(true).open(&name).map_err(fault)?;
         file.set_len(whole as u64).map_err(fault)?;
-        file.sync_all().map_err(fault)?;
     }
+    // What was written before the process was killed need not be on disk yet.
+    file.sync_all().map_err(fault)?;
+    File::open(path)
+        .and_then(|directory| directory.sync_all())
+        .map_err(fault)?;
     let mut salts = HashMap::new();
     for line in text[..whole].split(|byte| *byte == b'\n') {
         if line.is_empty() {
@@ -304,5 +322,68 @@ fn append(file: &Path, text: &[u8]) -> io::Result<()> {
     match file.parent().filter(|_| is_new) {
         Some(directory) => File::open(directory)?.sync_all(),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{model::Moment, store::SettledUpTo};
+
+    fn cursor(sequence: u64) -> Cursor {
+        Cursor {
+            partition: 0,
+            up_to: SettledUpTo {
+                fork: String::new(),
+                sequence,
+            },
+            at: Moment::EPOCH,
+            format: 1,
+            digest: vec![7; 32],
+            chain: None,
+        }
+    }
+
+    /// A batch of one entry.
+    fn batch(sequence: u64) -> Vec<u8> {
+        let mut lines = format!("{{\"partition\":0,\"sequence\":{sequence}}}\n").into_bytes();
+        lines.extend(line(&CursorLine::of(&cursor(sequence), None)));
+        lines
+    }
+
+    /// The same with zeros instead of its entry, but with its cursor.
+    fn with_a_hole(sequence: u64) -> Vec<u8> {
+        let mut lines = batch(sequence);
+        let entry = lines.iter().position(|byte| *byte == b'\n').unwrap();
+        lines[2..entry - 1].fill(0);
+        lines
+    }
+
+    /// The last entry that counts once a file with these batches is opened again.
+    fn reopened(batches: &[Vec<u8>]) -> Result<u64, SinkError> {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut file, size) = begin(directory.path(), 1, "store", &BTreeMap::new()).unwrap();
+        file.write_all(&batches.concat()).unwrap();
+        let (file, end, cursors) = reopen(directory.path(), 1, "store")?;
+        let last = cursors.get(&0).map_or(0, |cursor| cursor.up_to.sequence);
+        assert_eq!(file.metadata().unwrap().len(), end);
+        assert_eq!(end == size, last == 0, "what does not count is removed");
+        Ok(last)
+    }
+
+    #[test]
+    fn a_batch_counts_only_if_all_its_lines_were_written() {
+        assert_eq!(reopened(&[batch(1), batch(2)]).unwrap(), 2);
+        assert_eq!(reopened(&[batch(1), with_a_hole(2)]).unwrap(), 1);
+        assert_eq!(reopened(&[with_a_hole(1)]).unwrap(), 0);
+        let mut cut_off = batch(2);
+        cut_off.pop();
+        assert_eq!(reopened(&[batch(1), cut_off]).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_batch_before_others_was_whole_once_so_a_hole_in_it_is_damage() {
+        let damaged = reopened(&[batch(1), with_a_hole(2), batch(3)]);
+        assert!(matches!(damaged, Err(SinkError::DirectoryDamaged(_))));
     }
 }

@@ -55,6 +55,11 @@ impl Recovery {
         })
     }
 
+    /// The id of the store.
+    pub fn store_id(&self) -> &str {
+        &self.store.core.store_id
+    }
+
     /// The partitions that are halted.
     ///
     /// # Errors
