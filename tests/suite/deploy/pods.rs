@@ -72,6 +72,21 @@ fn volumes_are_mounted_where_the_settings_say() {
     }
 }
 
+/// An audit of the embedded store runs in its pod, beside the service. The image has no other place
+/// for temporary files.
+#[test]
+fn the_pod_of_the_embedded_store_has_room_for_temporary_files() {
+    let all = Rendered::all();
+    let mut embedded = all.iter().filter(|it| it.overlay == "embedded");
+    let pod = embedded.next().unwrap().server();
+    let mut mounts = list(&pod["spec"]["containers"][0]["volumeMounts"]).iter();
+    let mount = mounts.find(|mount| mount["mountPath"] == "/tmp").unwrap();
+    let mut volumes = list(&pod["spec"]["volumes"]).iter();
+    let volume = volumes.find(|volume| volume["name"] == mount["name"]);
+    assert!(volume.unwrap()["emptyDir"].is_object());
+    assert_eq!(mount["readOnly"], Value::Null);
+}
+
 /// Whether a pod, or the claims of its StatefulSet, have this volume.
 fn has_volume(rendered: &Rendered, maker: &str, pod: &Value, volume: &Value) -> bool {
     let volumes = list(&pod["spec"]["volumes"]);

@@ -293,3 +293,26 @@ fn an_audit_says_what_it_needs() {
     let nowhere = ["audit", "--data", "/nowhere", "--without-service"];
     Ended::of(&mut tombola(nowhere)).badly(1, &["/nowhere"]);
 }
+
+/// The image sets the variable of the directory for every command, and services may have both.
+#[test]
+fn an_audit_reads_what_the_command_line_names_whatever_the_variables_say() {
+    const CLOSED: &str = "postgres://reader@127.0.0.1:1/ledger";
+    let audit = |options: &[&str], variables: &[(&str, &str)]| {
+        let arguments = ["audit", "--without-service"].iter().chain(options);
+        Ended::of(tombola(arguments).envs(variables.iter().copied()))
+    };
+    let (data, url) = (
+        ("TOMBOLA_DATA", "/nowhere"),
+        ("TOMBOLA_POSTGRES_URL", CLOSED),
+    );
+    for ended in [
+        audit(&["--postgres-url", CLOSED], &[data]),
+        audit(&[], &[data, url]),
+    ] {
+        ended.badly(69, &["127.0.0.1:1"]);
+    }
+    audit(&["--data", "/nowhere"], &[url]).badly(1, &["/nowhere"]);
+    let both = ["--data", "/nowhere", "--postgres-url", CLOSED];
+    audit(&both, &[]).badly(64, &["--postgres-url", "--data"]);
+}
