@@ -7,13 +7,17 @@ use tokio::{
     fs::File,
     io::AsyncReadExt as _,
     sync::{Mutex, mpsc, watch},
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_stream::{Stream, wrappers::ReceiverStream};
 use tonic::{Request, Response, Status};
 use tracing::info;
 
 use super::{
+    access::{
+        Caller, Denial, Rpc,
+        table::{Scope, permission},
+    },
     desk::{Desk, Reply},
     status::{CallError, status},
 };
@@ -30,6 +34,8 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const READY_MAX: usize = 4;
 /// How long a client may take for the next message: the file takes up room meanwhile.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How often the caller's rights are looked at: the stream may last for hours.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
 /// The service.
 pub(super) struct Admin {
@@ -56,13 +62,15 @@ impl Admin {
 impl AdminService for Admin {
     type BackupStream = Parts;
 
-    async fn backup(&self, _: Request<proto::BackupRequest>) -> Reply<Parts> {
+    async fn backup(&self, request: Request<proto::BackupRequest>) -> Reply<Parts> {
+        let caller = Caller::of(&request)?;
         let (sender, receiver) = mpsc::channel(READY_MAX);
         let (desk, turn) = (Arc::clone(&self.desk), Arc::clone(&self.turn));
         let mut stopping = self.stopping.clone();
         // A backup may take minutes until its first byte, so the stream begins before it.
         tokio::spawn(trace::inherit(async move {
-            let sent = until_gone(run(&desk, &turn, &sender), &sender, &mut stopping).await;
+            let (work, lost) = (run(&desk, &turn, &sender), lost(caller));
+            let sent = until_gone(work, lost, &sender, &mut stopping).await;
             if let Err(error) = sent {
                 give(&sender, Err(status(&error, ""))).await;
             }
@@ -72,17 +80,34 @@ impl AdminService for Admin {
     }
 }
 
-/// Works until the client goes away or the server stops: then the copy ends, and others have their
-/// turn.
+/// Works until the client goes away or loses its rights, or the server stops: then the copy ends,
+/// and others have their turn.
 async fn until_gone(
     work: impl Future<Output = Result<(), CallError>>,
+    lost: impl Future<Output = Denial>,
     sender: &Sender,
     stopping: &mut watch::Receiver<bool>,
 ) -> Result<(), CallError> {
     tokio::select! {
         done = work => done,
         () = sender.closed() => Ok(()),
+        denial = lost => Err(denial.into()),
         _ = stopping.wait_for(|is_stopping| *is_stopping) => Err(CallError::WatchEnded),
+    }
+}
+
+/// Waits until the caller may have no backup any more, and says why: a token may end, a binding may
+/// be taken away.
+async fn lost(caller: Caller) -> Denial {
+    loop {
+        sleep(LOOK_PAUSE).await;
+        let may = caller.again().await;
+        let may = may.and_then(|it| it.may(permission(Rpc::Backup), Scope::Store, None));
+        match may {
+            // The keys of the issuer may be there again soon.
+            Ok(()) | Err(Denial::Unverifiable) => {}
+            Err(denial) => return denial,
+        }
     }
 }
 
@@ -166,11 +191,15 @@ mod tests {
         let (stop, mut stopping) = watch::channel(false);
         let (sender, receiver) = mpsc::channel(READY_MAX);
         let gone = async { drop(receiver) };
-        let (ended, ()) = tokio::join!(until_gone(pending(), &sender, &mut stopping), gone);
+        let ended = until_gone(pending(), pending(), &sender, &mut stopping);
+        let (ended, ()) = tokio::join!(ended, gone);
         assert!(ended.is_ok());
         let (sender, _receiver) = mpsc::channel(READY_MAX);
+        let denied = async { Denial::Expired };
+        let ended = until_gone(pending(), denied, &sender, &mut stopping).await;
+        assert_eq!(ended, Err(CallError::Denied(Denial::Expired)));
         stop.send(true).unwrap();
-        let ended = until_gone(pending(), &sender, &mut stopping).await;
+        let ended = until_gone(pending(), pending(), &sender, &mut stopping).await;
         assert!(matches!(ended, Err(CallError::WatchEnded)), "{ended:?}");
     }
 }

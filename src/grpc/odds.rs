@@ -4,11 +4,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hashlink::LruCache;
+use sha2::{Digest as _, Sha256};
 
 use crate::{
     chance::Seed,
     model::{
-        Campaign, CampaignId, Pool, PoolKind, Prize,
+        Campaign, Pool, PoolKind, Prize,
         budget::Budget,
         convert::{self, moment_to_proto, rule_to_proto},
         deck::Deck,
@@ -27,11 +28,12 @@ use super::views;
 /// The most versions whose long-run odds are kept.
 const KEPT_MAX: usize = 1024;
 
-/// A version of a campaign.
-type Version = (CampaignId, u32);
+/// SHA-256 of a definition. Its id and version do not suffice: if a store was rolled back, another
+/// definition may come into force under the same number.
+type Version = [u8; 32];
 
 /// The odds of personal pools in the long run, of versions that were asked for. They take up to a
-/// second to compute, and those of a version never change.
+/// second to compute, and those of a definition never change.
 pub(super) struct LongRun(Mutex<LruCache<Version, Arc<[Shares]>>>);
 
 impl Default for LongRun {
@@ -43,12 +45,12 @@ impl Default for LongRun {
 impl LongRun {
     /// The shares of each pool of a version, by the pool's index; empty for pools without personal
     /// odds. One version is computed at a time, so that callers cannot keep all cores busy.
-    fn of(&self, version: u32, definition: &Campaign) -> Arc<[Shares]> {
+    fn of(&self, definition: &Campaign) -> Arc<[Shares]> {
         if !definition.has_personal_pools() {
             return Arc::default();
         }
+        let key: Version = Sha256::digest(convert::encode(definition)).into();
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (definition.id.clone(), version);
         if let Some(shares) = kept.get(&key) {
             return Arc::clone(shares);
         }
@@ -78,7 +80,7 @@ pub(super) fn published(
     seed: Option<&Seed>,
 ) -> proto::GetOddsResponse {
     let version = if version == 0 { view.version } else { version };
-    let effective = long_run.of(version, definition);
+    let effective = long_run.of(definition);
     let versions = view.versions.iter();
     let consolation = definition.consolation.as_ref();
     proto::GetOddsResponse {
@@ -239,5 +241,37 @@ fn schedule_odds(schedule: &Schedule, campaign: &Campaign) -> proto::ScheduleOdd
     proto::ScheduleOdds {
         totals: views::quantities(&totals, campaign),
         hours,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{convert::campaign_from_proto, file};
+
+    #[test]
+    fn another_definition_of_the_same_campaign_has_its_own_odds() {
+        let definition = |percent: u32| {
+            let yaml = format!(
+                "
+id: cards
+timeZone: UTC
+startTime: 2998-01-01T00:00:00Z
+endTime: 2998-01-03T00:00:00Z
+prizes: [{{id: rare, unlimited: true}}]
+pools: [{{id: own, personal: {{odds: {{rare: {percent}%}}}}}}]
+"
+            );
+            campaign_from_proto(&file::parse(&yaml).unwrap()[0]).unwrap()
+        };
+        let long_run = LongRun::default();
+        let share = |percent| {
+            let shares = long_run.of(&definition(percent));
+            let rare = shares[0].iter().find(|(prize, _)| prize.is_some());
+            rare.map(|(_, share)| (share * 100.0).round() as u32)
+        };
+        assert_eq!(share(10), Some(10));
+        assert_eq!(share(20), Some(20));
+        assert_eq!(share(10), Some(10));
     }
 }

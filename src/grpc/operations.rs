@@ -52,6 +52,8 @@ struct Done {
     campaign: CampaignId,
     operation: Operation,
     operated: Operated,
+    /// Of a recall of all hours: when it began.
+    begun: Moment,
     /// Of a recall: what had been taken back of the same hours before.
     recalled_before: Quantities,
 }
@@ -102,7 +104,12 @@ async fn operate(
         plan(&view.campaign)?
     };
     let operator = author.operator.clone();
-    let recalled_before = recalled(injector.store().as_ref(), &campaign, &operation).await?;
+    let store = injector.store().as_ref();
+    let begun = match operation {
+        Operation::Recall { window: None, .. } => store.now().await?,
+        _ => Moment::EPOCH,
+    };
+    let recalled_before = recalled(store, &campaign, &operation, begun).await?;
     let operated = injector
         .operate(OperateCommand {
             campaign: campaign.clone(),
@@ -126,6 +133,7 @@ async fn operate(
         campaign,
         operation,
         operated,
+        begun,
         recalled_before,
     })
 }
@@ -334,7 +342,8 @@ pub(super) async fn recall_units(
     };
     let respond = |done: Done| async move {
         let store = done.injector.store();
-        let recalled = recalled(store.as_ref(), &done.campaign, &done.operation).await;
+        // An hour may have ended meanwhile: it counts in both sums or in none.
+        let recalled = recalled(store.as_ref(), &done.campaign, &done.operation, done.begun).await;
         let mut recalled = recalled.map_err(CallError::after_the_change)?;
         for (prize, before) in &done.recalled_before {
             if let Some(units) = recalled.get_mut(prize) {
@@ -359,12 +368,13 @@ pub(super) async fn recall_units(
     .await
 }
 
-/// Units that were taken back so far from the hours in the scope of a recall; none of any other
-/// operation.
+/// Units that were taken back so far from the hours in the scope of a recall, which are those that
+/// had not ended when it began unless it names one; none of any other operation.
 async fn recalled(
     store: &dyn Store,
     campaign: &CampaignId,
     operation: &Operation,
+    begun: Moment,
 ) -> crate::store::Result<Quantities> {
     let Operation::Recall {
         pool,
@@ -377,7 +387,7 @@ async fn recalled(
     };
     let (after, limit) = match window {
         Some(start) => (start, 1),
-        None => (store.now().await?, RECALLED_WINDOWS_MAX),
+        None => (begun, RECALLED_WINDOWS_MAX),
     };
     let mut recalled = Quantities::new();
     for view in store.windows(campaign, pool, after, limit).await? {

@@ -55,6 +55,8 @@ pub(super) enum CallError {
     Unread,
     /// The sink of the ledger cannot be read, for this cause.
     LedgerUnavailable(String),
+    /// Settling is behind: what was not found may be in entries that are not settled yet.
+    LedgerBehind,
     /// The ledger is settled nowhere.
     LedgerNotSettled,
     /// The server may not erase from the settled ledger: what to do.
@@ -109,9 +111,15 @@ impl CallError {
     /// An error that came when the change was already made, while its answer was put together: it
     /// must not say that nothing happened.
     pub(super) fn after_the_change(error: StoreError) -> Self {
-        Self::Store(StoreError::Unavailable {
-            executed: Executed::Unknown,
-            detail: format!("after the change: {error}"),
+        Self::Store(match error {
+            // A retry finds the same.
+            StoreError::Corrupt { detail, .. } => {
+                StoreError::corrupt_after(format!("after the change: {detail}"))
+            }
+            error => StoreError::Unavailable {
+                executed: Executed::Unknown,
+                detail: format!("after the change: {error}"),
+            },
         })
     }
 }
@@ -130,7 +138,9 @@ pub(super) fn verdict(error: &CallError) -> Verdict {
         }
         CallError::Broken(executed) => return (Code::Internal, R::Internal, *executed),
         CallError::Unread => return no(Code::Unavailable, R::Overloaded),
-        CallError::LedgerUnavailable(_) => return no(Code::Unavailable, R::LedgerUnavailable),
+        CallError::LedgerUnavailable(_) | CallError::LedgerBehind => {
+            return no(Code::Unavailable, R::LedgerUnavailable);
+        }
         CallError::WatchEnded => return no(Code::Unavailable, R::WatchEnded),
         CallError::CursorLost(_) => return no(Code::FailedPrecondition, R::CursorLost),
         CallError::LedgerNotSettled => {
@@ -302,6 +312,11 @@ fn message(error: &CallError, has_request_id: bool) -> String {
              says why"
                 .into()
         }
+        CallError::LedgerBehind => {
+            "settling is behind, so this may be in the ledger and is not found yet: retry. Draws \
+             go on"
+                .into()
+        }
         CallError::LedgerNotSettled => {
             "the ledger of this server is settled nowhere, so it cannot be listed: start the \
              server with --postgres-url"
@@ -360,7 +375,9 @@ fn retry_after(error: &CallError) -> Option<Duration> {
             let delay_ms = rand::random_range(OVERLOAD_RETRY_MS);
             Some(Duration::from_millis(delay_ms))
         }
-        CallError::Store(StoreError::Refused(Refusal::LedgerBacklog)) => Some(BACKLOG_RETRY),
+        CallError::LedgerBehind | CallError::Store(StoreError::Refused(Refusal::LedgerBacklog)) => {
+            Some(BACKLOG_RETRY)
+        }
         CallError::Store(StoreError::Refused(Refusal::Limit {
             retry_at: Some(at),
             now,
@@ -465,6 +482,7 @@ fn log(error: &CallError, request_id: &str) {
         | CallError::Invalid(_)
         | CallError::TimedOut(_)
         | CallError::Unread
+        | CallError::LedgerBehind
         | CallError::LedgerNotSettled
         | CallError::EraserMissing(_)
         | CallError::WatchEnded

@@ -54,6 +54,12 @@ fn table() -> Vec<(CallError, Code, &'static str, &'static str)> {
             "no",
         ),
         (
+            CallError::LedgerBehind,
+            Code::Unavailable,
+            "LEDGER_UNAVAILABLE",
+            "no",
+        ),
+        (
             CallError::WatchEnded,
             Code::Unavailable,
             "WATCH_ENDED",
@@ -476,4 +482,8 @@ fn a_limit_that_resets_and_an_overload_say_when_to_come_back() {
 fn an_error_after_the_change_never_says_that_nothing_happened() {
     let late = CallError::after_the_change(Refusal::CampaignNotFound.into());
     assert_eq!(verdict(&late).2, Executed::Unknown);
+    // Damage stays damage: no retry helps before the repair.
+    let damaged = CallError::after_the_change(StoreError::corrupt("block 0 is missing"));
+    let expected = (Code::Internal, ErrorReason::Internal, Executed::Unknown);
+    assert_eq!(verdict(&damaged), expected);
 }

@@ -239,11 +239,15 @@ pub(super) fn user(id: &UserId, details: &UserDetails) -> proto::User {
 }
 
 fn bonus_draws(bonus: &Bonus) -> proto::BonusDraws {
-    let lapses = bonus.expires < Moment::FAR_FUTURE;
     proto::BonusDraws {
         draws: bonus.left.into(),
-        expire_time: lapses.then(|| moment_to_proto(bonus.expires)),
+        expire_time: lapse_time(bonus.expires),
     }
+}
+
+/// When bonus draws lapse; none if they lapse with the campaign.
+pub(super) fn lapse_time(expires: Moment) -> Option<prost_types::Timestamp> {
+    (expires < Moment::FAR_FUTURE).then(|| moment_to_proto(expires))
 }
 
 /// A blocked user.

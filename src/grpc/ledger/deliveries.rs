@@ -191,9 +191,13 @@ impl Ledger {
         let store = self.desk.store();
         store.campaign(&asked.campaign).await?;
         let campaign = Some(asked.campaign.as_str());
-        self.wait_until_settled(campaign).await?;
+        let behind = self.wait_until_settled(campaign).await?;
         let found = reader.win(&asked.campaign, &asked.unit).await?;
-        found.ok_or_else(|| Refusal::WinNotFound(asked.unit.clone()).into())
+        found.ok_or_else(|| match behind {
+            // Whoever is told that there is no such win gives it up for good.
+            Some(_) => CallError::LedgerBehind,
+            None => Refusal::WinNotFound(asked.unit.clone()).into(),
+        })
     }
 
     /// The win as the store names it.

@@ -8,6 +8,7 @@ use tonic::Request;
 mod codes;
 mod currency;
 mod cursor;
+mod definition;
 mod deliveries;
 mod forget;
 #[cfg(any(test, fuzzing))]
@@ -43,8 +44,8 @@ use crate::{
     },
 };
 
-/// The most bytes of the messages in a page: clients accept four million unless they are set to
-/// accept more.
+/// The most bytes of the messages in a page of more than one: clients accept four million unless
+/// they are set to accept more.
 const PAGE_BYTES_MAX: usize = 2 << 20;
 
 /// The service.
@@ -73,7 +74,9 @@ struct Page<M> {
     size: usize,
     messages: Vec<M>,
     bytes: usize,
+    /// The row that was taken last, and the one before it.
     last: Option<Position>,
+    before: Option<Position>,
     /// Rows that were read are left over.
     is_cut: bool,
 }
@@ -85,6 +88,7 @@ impl<M: Message> Page<M> {
             messages: Vec::new(),
             bytes: 0,
             last: None,
+            before: None,
             is_cut: false,
         }
     }
@@ -95,13 +99,22 @@ impl<M: Message> Page<M> {
             self.is_cut = true;
             return false;
         }
-        self.last = Some(position);
+        self.before = self.last.replace(position);
         true
     }
 
-    fn add(&mut self, message: M) {
-        self.bytes += message.encoded_len();
+    /// Adds the message of the row that was taken last. False if the page would be too large with
+    /// it: then the next page begins with this row.
+    fn add(&mut self, message: M) -> bool {
+        let bytes = self.bytes + message.encoded_len();
+        if bytes > PAGE_BYTES_MAX && !self.messages.is_empty() {
+            self.last = self.before;
+            self.is_cut = true;
+            return false;
+        }
+        self.bytes = bytes;
         self.messages.push(message);
+        true
     }
 
     /// The token of the next page; empty if this is the last one. `more`: there may be rows behind
@@ -182,10 +195,13 @@ impl Ledger {
             let definitions = &self.definitions;
             let campaign = definitions.version(store, reader, &id, win.version);
             let campaign = campaign.await?;
-            if codes::has_code(win, campaign.as_deref()) {
-                coded.push((page.messages.len(), win));
+            let index = page.messages.len();
+            if !page.add(views::win(settled, campaign.as_deref())) {
+                break;
             }
-            page.add(views::win(settled, campaign.as_deref()));
+            if codes::has_code(win, campaign.as_deref()) {
+                coded.push((index, win));
+            }
         }
         codes::add(reader, &mut page.messages, &coded).await?;
         Ok(proto::ListWinsResponse {
@@ -216,7 +232,9 @@ impl Ledger {
                 let store = self.desk.store();
                 let definitions = &self.definitions;
                 let campaign = definitions.version(store, reader, id, draw.version);
-                page.add(views::draw(entry, draw, campaign.await?.as_deref()));
+                if !page.add(views::draw(entry, draw, campaign.await?.as_deref())) {
+                    break;
+                }
             }
         }
         Ok(proto::ListDrawsResponse {
@@ -242,7 +260,9 @@ impl Ledger {
             }
             if let Some(mut event) = views::envelope_event(entry) {
                 event.currency = self.currencies.of(reader, entry).await?;
-                page.add(event);
+                if !page.add(event) {
+                    break;
+                }
             }
         }
         Ok(proto::ListEnvelopesResponse {
@@ -266,8 +286,10 @@ impl Ledger {
                 break;
             }
             let act = self.operation(entry).await?;
-            if let Some(act) = act.filter(|act| filter.admits(act)) {
-                page.add(act);
+            if let Some(act) = act.filter(|act| filter.admits(act))
+                && !page.add(act)
+            {
+                break;
             }
         }
         Ok(proto::ListOperationsResponse {
@@ -300,8 +322,8 @@ impl Ledger {
         let id = entry.subject.campaign();
         let campaign = match id.filter(|_| views::needs_definition(entry)) {
             Some(id) => {
-                let store = self.desk.store();
-                self.definitions.newest(store, self.reader()?, id).await?
+                let sources = (self.desk.store(), self.reader()?);
+                definition::in_force(&self.definitions, sources, id, entry.at).await?
             }
             None => None,
         };
@@ -413,5 +435,51 @@ impl LedgerService for Ledger {
         let visible = Caller::of(&request)?.visible(Rpc::ListOperations);
         let work = pin!(self.list_operations(request.get_ref(), visible));
         self.desk.read(deadline, work).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{proto::Win, store::LedgerId};
+
+    fn position(sequence: u64) -> Position {
+        let partition = 0;
+        Position {
+            at: Moment::EPOCH,
+            id: LedgerId {
+                partition,
+                sequence,
+            },
+            index: 0,
+        }
+    }
+
+    fn win(bytes: usize) -> Win {
+        Win {
+            prize_name: "x".repeat(bytes),
+            ..Win::default()
+        }
+    }
+
+    #[test]
+    fn what_would_make_a_page_too_large_is_the_first_of_the_next_page() {
+        let mut page = Page::new(100);
+        assert!(page.takes(position(9)) && page.add(win(PAGE_BYTES_MAX / 2)));
+        assert!(page.takes(position(8)), "it is passed over");
+        assert!(page.takes(position(7)) && !page.add(win(PAGE_BYTES_MAX)));
+        assert_eq!((page.messages.len(), page.last), (1, Some(position(8))));
+        let binding = Binding::new("store", "wins", &proto::ListWinsRequest::default());
+        let token = page.next(false, binding, None);
+        let token = Token::decode(&token, binding).unwrap();
+        assert_eq!(token.after, position(8));
+    }
+
+    #[test]
+    fn a_page_has_one_element_however_large_that_is() {
+        let mut page = Page::new(100);
+        assert!(page.takes(position(9)) && page.add(win(2 * PAGE_BYTES_MAX)));
+        assert!(!page.takes(position(8)));
+        assert_eq!((page.messages.len(), page.last), (1, Some(position(9))));
     }
 }

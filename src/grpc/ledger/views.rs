@@ -3,7 +3,7 @@
 use crate::{
     grpc::{
         envelope_views::{refund_cause, split},
-        views::{draw_result, ledger_id},
+        views::{draw_result, lapse_time, ledger_id},
     },
     ledger::{
         activity::Hour,
@@ -117,7 +117,7 @@ pub(super) fn bonus(entry: &Entry) -> Option<proto::RecordedBonus> {
         user_id: bonus.user.as_str().into(),
         request_id: bonus.request.as_str().into(),
         draws: bonus.draws,
-        expire_time: Some(moment_to_proto(bonus.expires)),
+        expire_time: lapse_time(bonus.expires),
     })
 }
 
@@ -268,8 +268,8 @@ pub(super) fn needs_definition(entry: &Entry) -> bool {
     )
 }
 
-/// An operator's act; none if the entry is something else. `campaign` is any version, if there is
-/// one.
+/// An operator's act; none if the entry is something else. `campaign` is the version that was in
+/// force, if it is known.
 pub(super) fn operation(
     entry: &Entry,
     campaign: Option<&Campaign>,
@@ -391,7 +391,7 @@ fn add_operation(
         } => {
             act.user_ids = names(users);
             act.draws = *draws;
-            act.expire_time = Some(moment_to_proto(*expires));
+            act.expire_time = lapse_time(*expires);
             OperationKind::Grant
         }
         Operation::Block { users } => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::views;
+use super::{definition, views};
 use crate::{
     grpc::{status::CallError, views::ledger_id},
     ledger::{
@@ -84,7 +84,8 @@ impl Watched {
                 version.await?
             }
             None if views::needs_definition(entry) => {
-                self.definitions.newest(store, reader, id).await?
+                let definitions = &self.definitions;
+                definition::in_force(definitions, (store, reader), id, entry.at).await?
             }
             None => None,
         })

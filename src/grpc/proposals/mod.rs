@@ -32,8 +32,9 @@ use crate::{
     },
     proto,
     store::{
-        ApproveCommand, Author, Change, Executed, OperateCommand, Operation, Proposal, ProposalId,
-        ProposeCommand, Proposed, ProposedAct, Refusal, RejectCommand, Store, StoreError,
+        ApproveCommand, Author, Change, Executed, Lifecycle, OperateCommand, Operation, Proposal,
+        ProposalId, ProposeCommand, Proposed, ProposedAct, Refusal, RejectCommand, Store,
+        StoreError, WindowView, view::WindowState,
     },
 };
 
@@ -98,8 +99,15 @@ pub(super) async fn propose_change(
         let known = store.proposals(&id).await?;
         let is_retry = known.of_request(&author.request).is_some();
         let mut report = Report::default();
-        if let (Proposed::Version(campaign), false) = (&proposed, is_retry) {
-            report = dry_run(&injector, campaign, base_version, author.clone()).await?;
+        if !is_retry {
+            match &proposed {
+                Proposed::Version(campaign) => {
+                    report = dry_run(&injector, campaign, base_version, author.clone()).await?;
+                }
+                Proposed::Operation(operation) => {
+                    check_act(store.as_ref(), &id, base_version, operation).await?;
+                }
+            }
         }
         let mut reply = proto::ProposeChangeResponse {
             proposal: None,
@@ -212,6 +220,49 @@ async fn dry_run(
     let base = apply::base(injector, &campaign.id, base_version).await?;
     let outcome = apply::bring(injector, version, base, None).await?;
     Ok(outcome.into())
+}
+
+/// Refuses a close or a recall that could not be made now, as the step that makes it would.
+async fn check_act(
+    store: &dyn Store,
+    id: &CampaignId,
+    base_version: u32,
+    operation: &Operation,
+) -> Result<()> {
+    let view = store.campaign(id).await?;
+    if matches!(view.lifecycle, Lifecycle::Closing | Lifecycle::Closed) {
+        return Err(Refusal::Closed.into());
+    }
+    if view.version != base_version {
+        let (named, current) = (base_version, view.version);
+        return Err(Refusal::VersionStale { named, current }.into());
+    }
+    let Operation::Recall {
+        pool,
+        window: Some(start),
+        ..
+    } = *operation
+    else {
+        return Ok(());
+    };
+    // Windows do not overlap: the one that starts then is the first that ends later.
+    let windows = store.windows(id, pool, start, 1).await?;
+    let is_known =
+        |window: &WindowView| window.start == start && !matches!(window.state, WindowState::Missed);
+    match windows.iter().any(is_known) {
+        true => Ok(()),
+        false => Err(Refusal::WindowNotFound(start).into()),
+    }
+}
+
+/// What a refusal says; any other error stays one.
+fn problem(error: CallError) -> Result<String> {
+    match error {
+        error @ (CallError::Invalid(_) | CallError::Store(StoreError::Refused(_))) => {
+            Ok(status(&error, "").message().to_owned())
+        }
+        error => Err(error),
+    }
 }
 
 /// Makes a proposed change.
@@ -350,7 +401,12 @@ pub(super) async fn get_proposal(
             proposal: Some(shown),
             ..proto::GetProposalResponse::default()
         };
-        if matches!(known.act, ProposedAct::Operation(_)) {
+        if let ProposedAct::Operation(operation) = &known.act {
+            if is_open
+                && let Err(error) = check_act(store, &id, known.base_version, operation).await
+            {
+                reply.problem = problem(error)?;
+            }
             return Ok(reply);
         }
         let campaign = definition(store, &id, &known).await?;
@@ -368,10 +424,7 @@ pub(super) async fn get_proposal(
                     reply.window_changes = report.windows;
                     reply.plan = report.plan;
                 }
-                Err(error @ (CallError::Invalid(_) | CallError::Store(StoreError::Refused(_)))) => {
-                    reply.problem = status(&error, "").message().to_owned();
-                }
-                Err(error) => return Err(error),
+                Err(error) => reply.problem = problem(error)?,
             }
         }
         Ok(reply)

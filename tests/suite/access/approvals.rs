@@ -5,7 +5,8 @@ use tombola::{
         ApplyCampaignRequest, ApproveProposalRequest, ApproveProposalResponse, Campaign,
         CloseCampaignRequest, GetProposalRequest, ListOperationsRequest, ListProposalsRequest,
         PauseCampaignRequest, Proposal, ProposalState, ProposeChangeRequest, ProposeChangeResponse,
-        RejectProposalRequest, ResumeCampaignRequest, propose_change_request::Change,
+        ProposedClose, ProposedRecall, RejectProposalRequest, ResumeCampaignRequest,
+        propose_change_request::Change,
     },
     store::proposal::DONE_PROPOSALS_MAX,
 };
@@ -357,6 +358,64 @@ async fn a_proposal_that_is_not_right_is_refused_at_once() {
     };
     let refused = approve(&bea, &none).await.unwrap_err();
     assert_eq!(reason(Code::InvalidArgument, &refused), "INVALID_REQUEST");
+}
+
+#[tokio::test]
+async fn a_close_or_a_recall_that_could_not_be_made_is_refused_at_once() {
+    let gate = Gate::new(POLICY);
+    let ann = gate.by("ann").await;
+    let hourly = "
+id: hourly
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2026-12-31T00:00:00+08:00
+prizes: [{id: mug, stock: 1000}]
+pools: [{id: hours, schedule: {perHour: {mug: 1}}}]
+";
+    ann.apply_file(hourly).await.unwrap();
+    let close = || Change::Close(ProposedClose {});
+    // Half past midnight: no hour starts then.
+    let start = prost_types::Timestamp {
+        seconds: 1_796_056_200,
+        nanos: 0,
+    };
+    let recall = Change::Recall(ProposedRecall {
+        pool_id: "hours".into(),
+        window_start_time: Some(start),
+        ..ProposedRecall::default()
+    });
+    for (campaign, change, base_version, code, wanted) in [
+        ("none", close(), 0, Code::NotFound, "CAMPAIGN_NOT_FOUND"),
+        ("hourly", close(), 7, Code::Aborted, "VERSION_STALE"),
+        ("hourly", recall, 1, Code::NotFound, "WINDOW_NOT_FOUND"),
+    ] {
+        for dry_run in [true, false] {
+            let request = ProposeChangeRequest {
+                campaign_id: campaign.into(),
+                change: Some(change.clone()),
+                base_version,
+                dry_run,
+                ..ProposeChangeRequest::default()
+            };
+            let refused = ann.campaigns().propose_change(request).await.unwrap_err();
+            assert_eq!(reason(code, &refused), wanted, "dry run: {dry_run}");
+        }
+    }
+    assert!(list(&ann, "").await.is_empty());
+    let request = ProposeChangeRequest {
+        campaign_id: "hourly".into(),
+        change: Some(close()),
+        base_version: 1,
+        ..ProposeChangeRequest::default()
+    };
+    let proposed = ann.campaigns().propose_change(request).await.unwrap();
+    let proposal = proposed.into_inner().proposal.unwrap();
+    let shown = GetProposalRequest {
+        campaign_id: "hourly".into(),
+        proposal_id: proposal.proposal_id,
+    };
+    let shown = ann.campaigns().get_proposal(shown).await.unwrap();
+    assert_eq!(shown.into_inner().problem, "");
 }
 
 #[tokio::test]

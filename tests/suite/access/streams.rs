@@ -1,6 +1,9 @@
 //! Streams show what their reader may see, and end when the reader may not see it any more.
 
-use tombola::proto::{WatchEntriesRequest, WatchEntriesResponse};
+use tombola::proto::{
+    BackupRequest, BackupResponse, ImportCodesRequest, WatchEntriesRequest, WatchEntriesResponse,
+    admin_service_client::AdminServiceClient,
+};
 use tonic::{Code, Status, Streaming};
 
 use super::{
@@ -20,7 +23,7 @@ async fn watch(calls: &Calls, campaign: &str) -> Streaming<WatchEntriesResponse>
 }
 
 /// Why a stream ends.
-async fn end(stream: &mut Streaming<WatchEntriesResponse>) -> Status {
+async fn end<T>(stream: &mut Streaming<T>) -> Status {
     loop {
         match stream.message().await {
             Ok(Some(_)) => {}
@@ -84,6 +87,64 @@ async fn a_token_that_is_revoked_ends_its_streams_and_no_others() {
         "CREDENTIALS_INVALID"
     );
     assert!(kept.message().await.unwrap().is_some());
+}
+
+/// A store whose backup does not fit into what client and server read ahead.
+async fn fill(owner: &Calls) {
+    const CODES: u64 = 10_000;
+    let campaign = "
+id: coupons
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2026-12-31T00:00:00+08:00
+prizes: [{id: coupon, codes: true}]
+pools: [{id: deck, deck: {size: 2, cards: {coupon: 1}, onExhausted: RESHUFFLE}}]
+";
+    owner.apply_file(campaign).await.unwrap();
+    for first in (0..12).map(|call| call * CODES) {
+        let request = ImportCodesRequest {
+            campaign_id: "coupons".into(),
+            prize_id: "coupon".into(),
+            first,
+            codes: (first..first + CODES)
+                .map(|code| format!("{code:090}"))
+                .collect(),
+            ..ImportCodesRequest::default()
+        };
+        owner.campaigns().import_codes(request).await.unwrap();
+    }
+}
+
+async fn backup(calls: &Calls) -> Streaming<BackupResponse> {
+    let mut client = AdminServiceClient::new(calls.connection());
+    client.backup(BackupRequest {}).await.unwrap().into_inner()
+}
+
+#[tokio::test]
+async fn a_token_that_is_revoked_ends_its_backup() {
+    let policy = |more: &str| {
+        format!(
+            r#"
+roles: {{everything: {ALL}}}
+identities: [{{name: owner, tokens: [{{sha256: <kept>}}{more}]}}]
+bindings: [{{identity: owner, role: everything, campaigns: ["*"], senders: ["*"]}}]
+"#
+        )
+    };
+    let gate = Gate::new(&policy(", {sha256: <revoked>}"));
+    let owner = gate.by("kept").await;
+    fill(&owner).await;
+    let mut revoked = backup(&gate.by("revoked").await).await;
+    assert!(revoked.message().await.unwrap().is_some());
+    gate.change(&policy(""));
+    // One backup is made at a time, so the next one begins once this one has ended.
+    let mut next = backup(&owner).await;
+    assert!(next.message().await.unwrap().is_some());
+    let status = end(&mut revoked).await;
+    assert_eq!(
+        reason(Code::Unauthenticated, &status),
+        "CREDENTIALS_INVALID"
+    );
 }
 
 #[tokio::test]

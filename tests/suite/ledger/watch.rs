@@ -118,7 +118,13 @@ async fn a_win_is_delivered_and_revoked_by_its_unit() {
         Code::FailedPrecondition,
         "WIN_REVOKED",
     );
-    let none = ledger.revoke_win(revoked("deck:1:4999")).await.unwrap_err();
+    let none = loop {
+        let none = ledger.revoke_win(revoked("deck:1:4999")).await.unwrap_err();
+        // On a busy machine settling may be behind.
+        if none.code() != Code::Unavailable {
+            break none;
+        }
+    };
     is_refused(&none, Code::NotFound, "WIN_NOT_FOUND");
     let empty = ledger
         .mark_delivered(delivered("", "", ""))

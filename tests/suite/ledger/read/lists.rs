@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use tombola::proto::{
-    BlockUsersRequest, CancelEnvelopeRequest, CreateEnvelopeRequest, DrawCause, DrawRequest,
-    EnvelopeEventKind, Funding, GrabEnvelopeRequest, ListDrawsRequest, ListEnvelopesRequest,
-    ListOperationsRequest, ListWinsRequest, OperationKind, Outcome, PauseCampaignRequest,
-    PausePrizeRequest, RecordedDraw, RecordedOperation,
-    envelope_service_client::EnvelopeServiceClient,
+use tombola::{
+    model::file,
+    proto::{
+        ApplyCampaignRequest, BlockUsersRequest, CancelEnvelopeRequest, CreateEnvelopeRequest,
+        DrawCause, DrawRequest, EnvelopeEventKind, Funding, GrabEnvelopeRequest, GrantDrawsRequest,
+        ListDrawsRequest, ListEnvelopesRequest, ListOperationsRequest, ListWinsRequest,
+        OperationKind, Outcome, PauseCampaignRequest, PausePrizeRequest, RecordedDraw,
+        RecordedOperation, envelope_service_client::EnvelopeServiceClient,
+    },
 };
 
 use super::rig::{Lists, Rig, all_wins, units};
@@ -135,6 +138,8 @@ async fn lists_say_what_happened(rig: Rig) {
     wins_say_what_was_won(&rig).await;
     draws_say_how_they_came_out(&rig).await;
     operations_say_who_did_what(&rig).await;
+    grants_say_when_they_lapse(&rig).await;
+    acts_name_the_prize_that_they_were_about(&rig).await;
     envelopes_say_where_the_money_went(&rig).await;
 }
 
@@ -361,6 +366,76 @@ async fn operations_say_who_did_what(rig: &Rig) {
             "{filtered:?}"
         );
     }
+}
+
+async fn grants_say_when_they_lapse(rig: &Rig) {
+    let mut campaigns = rig.server.campaigns().await;
+    let moment = prost_types::Timestamp {
+        seconds: 1_800_000_000,
+        nanos: 0,
+    };
+    for (user, expire_time) in [("kim", None), ("lou", Some(moment))] {
+        let grant = GrantDrawsRequest {
+            campaign_id: "summer".into(),
+            user_ids: vec![user.into()],
+            draws: 1,
+            expire_time,
+            operator: "olga".into(),
+            ..GrantDrawsRequest::default()
+        };
+        campaigns.grant_draws(grant).await.unwrap();
+    }
+    let grants = ListOperationsRequest {
+        campaign_id: "summer".into(),
+        kind: OperationKind::Grant.into(),
+        ..ListOperationsRequest::default()
+    };
+    let acts = operations(&mut rig.lists().await, grants).await;
+    let lapse: Vec<_> = acts.iter().map(|act| act.expire_time).collect();
+    assert_eq!(lapse, [Some(moment), None]);
+}
+
+/// Prizes have other numbers in the second version, which comes before anything has happened.
+async fn acts_name_the_prize_that_they_were_about(rig: &Rig) {
+    let mut campaigns = rig.server.campaigns().await;
+    let apply = |prizes: &str, base_version| {
+        let yaml = format!(
+            "
+id: later
+timeZone: Asia/Shanghai
+startTime: 2029-01-01T00:00:00+08:00
+endTime: 2030-01-01T00:00:00+08:00
+prizes: [{prizes}]
+pools: [{{id: cards, deck: {{size: 2, cards: {{coin: 1}}, onExhausted: RESHUFFLE}}}}]
+"
+        );
+        ApplyCampaignRequest {
+            campaign: file::parse(&yaml).unwrap().pop(),
+            base_version,
+            operator: "olga".into(),
+            ..ApplyCampaignRequest::default()
+        }
+    };
+    let (coin, jewel) = ("{id: coin, stock: 10}", "{id: jewel, stock: 10}");
+    let first = apply(&format!("{coin}, {jewel}"), 0);
+    campaigns.apply_campaign(first).await.unwrap();
+    let pause = PausePrizeRequest {
+        campaign_id: "later".into(),
+        prize_id: "jewel".into(),
+        operator: "paul".into(),
+        ..PausePrizeRequest::default()
+    };
+    campaigns.pause_prize(pause).await.unwrap();
+    let second = apply(&format!("{jewel}, {coin}"), 1);
+    campaigns.apply_campaign(second).await.unwrap();
+    let pauses = ListOperationsRequest {
+        campaign_id: "later".into(),
+        kind: OperationKind::PausePrize.into(),
+        ..ListOperationsRequest::default()
+    };
+    let acts = operations(&mut rig.lists().await, pauses).await;
+    let prizes: Vec<_> = acts.iter().map(|act| act.prize_id.as_str()).collect();
+    assert_eq!(prizes, ["jewel"]);
 }
 
 async fn envelopes_say_where_the_money_went(rig: &Rig) {

@@ -2,6 +2,7 @@
 
 use tombola::proto::{
     ErrorReason, ListDrawsRequest, ListEnvelopesRequest, ListOperationsRequest, ListWinsRequest,
+    MarkDeliveredRequest,
 };
 use tonic::Code;
 
@@ -80,6 +81,35 @@ async fn a_list_says_how_far_it_goes_while_settling_is_behind() {
     holder.batch_execute("ROLLBACK").await.unwrap();
     let whole = all_wins(&mut lists, &request).await;
     assert_eq!(whole.len(), units(&before).len() + units(&during).len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_told_that_there_is_no_win_while_settling_is_behind() {
+    let rig = Rig::postgres().await;
+    let mut lists = rig.lists().await;
+    let before = rig.draw("spring", "anna", 20).await;
+    let whole = all_wins(&mut lists, &ListWinsRequest::default()).await;
+    assert_eq!(whole.len(), units(&before).len());
+    // The settler waits for this lock.
+    let database = rig.database.as_ref().unwrap();
+    let holder = database.server.connect(&database.name).await;
+    let lock = "BEGIN; SELECT * FROM tombola.cursors FOR UPDATE";
+    holder.batch_execute(lock).await.unwrap();
+    let during = rig.draw("spring", "anna", 20).await;
+    let request = MarkDeliveredRequest {
+        campaign_id: "spring".into(),
+        unit_id: units(&during).remove(0),
+        reference: "parcel-1".into(),
+        operator: "post".into(),
+        ..MarkDeliveredRequest::default()
+    };
+    let answer = lists.mark_delivered(request.clone()).await;
+    let message = assert_refused(answer, Code::Unavailable, ErrorReason::LedgerUnavailable);
+    assert!(message.contains("behind"), "{message}");
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    while let Err(status) = lists.mark_delivered(request.clone()).await {
+        assert_eq!(status.code(), Code::Unavailable, "{status:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
