@@ -16,7 +16,7 @@ use tracing::{error, info, warn};
 use super::Injector;
 
 /// The injector ticks at least this often, whatever cron says.
-const WATCH: Duration = Duration::from_secs(60);
+pub(crate) const WATCH: Duration = Duration::from_secs(60);
 /// ... but on a fast test clock, where a minute is shorter, not more often than this.
 const WATCH_MIN: Duration = Duration::from_millis(250);
 /// The most by which a tick is moved at random, so that services do not all tick at once.

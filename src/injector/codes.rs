@@ -125,14 +125,19 @@ impl Injector {
         {
             return Ok(code.clone());
         }
-        let key = match self.codes.keys.get(campaign) {
-            Some(key) => key,
-            None => self.code_key(&self.store.campaign(campaign).await?),
-        };
         let stored = self.store.code_blocks(campaign, prize, block, 1).await?;
         let stored = stored.into_iter().find(|stored| stored.index == block);
         let stored = stored.ok_or_else(|| missing(campaign, prize, index))?;
-        let codes: Arc<[String]> = decrypt(&key, campaign, prize, &stored)?.into();
+        let kept = self.codes.keys.get(campaign);
+        let codes = kept.and_then(|key| decrypt(&key, campaign, prize, &stored).ok());
+        let codes: Arc<[String]> = match codes {
+            Some(codes) => codes.into(),
+            // A store that was rolled back may have another campaign of this id, with another key.
+            None => {
+                let key = self.code_key(&self.store.campaign(campaign).await?);
+                decrypt(&key, campaign, prize, &stored)?.into()
+            }
+        };
         let code = codes.get(within).cloned();
         self.codes.keep(name, codes);
         code.ok_or_else(|| missing(campaign, prize, index))

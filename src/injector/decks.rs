@@ -45,7 +45,7 @@ impl Injector {
     }
 
     /// Beside the draws, deals until `cards` wait. One who follows the draws goes on for as long as
-    /// they take cards fast: deals what they take in [`AHEAD`].
+    /// they take cards fast, if the injector watches that: deals what they take in [`AHEAD`].
     pub(super) fn deal_ahead(
         self: &Arc<Self>,
         id: &CampaignId,
@@ -68,7 +68,7 @@ impl Injector {
                 };
                 // A failure shows in the draw that will need the cards.
                 let Ok(available) = dealt else { return };
-                if following.is_none() {
+                if following.is_none() || !injector.watches_draws {
                     return;
                 }
                 let Ok(taken) = injector.cards_taken(&id, pool, available).await else {

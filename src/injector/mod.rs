@@ -64,6 +64,8 @@ pub struct Injector {
     scattering: Scattering,
     codes: Codes,
     chances: Chances,
+    /// A busy deck is dealt ahead by how fast draws take its cards.
+    watches_draws: bool,
     /// When the index of due campaigns was last looked through for campaigns that it lacks.
     completed: Mutex<Option<Moment>>,
 }
@@ -81,6 +83,7 @@ impl Injector {
             scattering: Scattering::default(),
             codes: Codes::default(),
             chances: Chances::default(),
+            watches_draws: true,
             completed: Mutex::default(),
         }
     }
@@ -89,6 +92,15 @@ impl Injector {
     #[must_use]
     pub fn keeping_envelopes(mut self, retention: Duration) -> Self {
         self.envelopes.retention = retention;
+        self
+    }
+
+    /// The same injector, which does not watch how fast draws take cards. In a simulation draws
+    /// follow a clock that stands between them, so their speed says nothing, and its runtime has no
+    /// timers to watch them with.
+    #[must_use]
+    pub fn not_watching_draws(mut self) -> Self {
+        self.watches_draws = false;
         self
     }
 

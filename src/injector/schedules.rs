@@ -351,7 +351,7 @@ impl Injector {
             .totals
             .shares(
                 &self.scattering,
-                self.seed(view),
+                (self.seed(view), view.nonce),
                 campaign,
                 (pool, &filling.totals),
                 self.store.clock_hint(),

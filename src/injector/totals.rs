@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 
 use super::scattering::{Scattering, Urgency};
 use crate::{
-    chance::{self, Seed},
+    chance::{self, Nonce, Seed},
     model::{Campaign, CampaignId, Moment, PoolNo, Quantities},
     store::{Result, fill::TotalsBase, view::total},
 };
@@ -29,6 +29,9 @@ pub(super) struct Totals {
 }
 
 struct Known {
+    /// That of the campaign: of an id that a store which was rolled back has lost, a new campaign
+    /// may be made with the same base.
+    nonce: Nonce,
     base: TotalsBase,
     /// Empty until the first who asks has computed them; the others wait for that.
     shares: Arc<OnceCell<Arc<Shares>>>,
@@ -36,12 +39,12 @@ struct Known {
 }
 
 impl Totals {
-    /// The shares of all windows of a schedule. They are computed once, however many ask at the
-    /// same time.
+    /// The shares of all windows of a schedule, of a campaign with this seed and nonce. They are
+    /// computed once, however many ask at the same time.
     pub(super) async fn shares(
         &self,
         scattering: &Scattering,
-        seed: Seed,
+        (seed, nonce): (Seed, Nonce),
         campaign: &Arc<Campaign>,
         (pool, base): (PoolNo, &TotalsBase),
         now: Moment,
@@ -49,7 +52,7 @@ impl Totals {
         if base.remaining.is_empty() {
             return Ok(Arc::default());
         }
-        let cell = self.cell(campaign, pool, base, now);
+        let cell = self.cell(campaign, nonce, (pool, base), now);
         let shares = cell.get_or_try_init(|| async {
             let (campaign, base) = (Arc::clone(campaign), base.clone());
             let hours = campaign.end.since(base.from).as_secs() / 3600;
@@ -66,13 +69,14 @@ impl Totals {
     fn cell(
         &self,
         campaign: &Campaign,
-        pool: PoolNo,
-        base: &TotalsBase,
+        nonce: Nonce,
+        (pool, base): (PoolNo, &TotalsBase),
         now: Moment,
     ) -> Arc<OnceCell<Arc<Shares>>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, known| now.since(known.used) < KEPT);
         let anew = || Known {
+            nonce,
             base: base.clone(),
             shares: Arc::default(),
             used: now,
@@ -80,7 +84,7 @@ impl Totals {
         let entry = known
             .entry((campaign.id.clone(), pool))
             .or_insert_with(anew);
-        if entry.base != *base {
+        if entry.base != *base || entry.nonce != nonce {
             *entry = anew();
         }
         entry.used = now;
@@ -118,6 +122,8 @@ mod tests {
     use super::*;
     use crate::model::convert::{campaign_from_proto, tests::spring_wheel};
 
+    const NONCE: Nonce = Nonce([7; 32]);
+
     /// A campaign, and a base of enough units that its shares are computed on another thread.
     fn many() -> (Arc<Campaign>, TotalsBase) {
         let campaign = Arc::new(campaign_from_proto(&spring_wheel()).unwrap());
@@ -135,7 +141,7 @@ mod tests {
         let (campaign, base) = many();
         let now = campaign.start;
         let ask = || {
-            let seed = Seed::from_bytes([0; 32]);
+            let seed = (Seed::from_bytes([0; 32]), NONCE);
             totals.shares(&scattering, seed, &campaign, (PoolNo(0), &base), now)
         };
         let (one, two) = tokio::join!(ask(), ask());
@@ -149,11 +155,25 @@ mod tests {
         let totals = Totals::default();
         let (campaign, base) = many();
         let now = campaign.start;
-        let first = totals.cell(&campaign, PoolNo(0), &base, now);
-        let again = totals.cell(&campaign, PoolNo(0), &base, now + KEPT / 2);
+        let cell = |pool, now| totals.cell(&campaign, NONCE, (PoolNo(pool), &base), now);
+        let (first, again) = (cell(0, now), cell(0, now + KEPT / 2));
         assert!(Arc::ptr_eq(&first, &again));
-        let another = totals.cell(&campaign, PoolNo(1), &base, now + KEPT * 2);
+        let another = cell(1, now + KEPT * 2);
         assert!(!Arc::ptr_eq(&first, &another));
         assert_eq!(totals.known.lock().unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_campaign_that_was_made_again_has_shares_of_its_own() {
+        let (totals, scattering) = (Totals::default(), Scattering::default());
+        let (campaign, base) = many();
+        let ask = |byte| {
+            let seed = (Seed::from_bytes([byte; 32]), Nonce([byte; 32]));
+            let now = campaign.start;
+            totals.shares(&scattering, seed, &campaign, (PoolNo(0), &base), now)
+        };
+        let (lost, new) = (ask(1).await.unwrap(), ask(2).await.unwrap());
+        assert_ne!(lost, new);
+        assert_eq!(ask(1).await.unwrap(), lost);
     }
 }

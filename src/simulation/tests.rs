@@ -140,6 +140,28 @@ fn hours_in_which_nobody_takes_what_is_released_are_told() {
     assert_eq!(prize.hours[0].released.mean, 10.0);
 }
 
+/// 5 draws an hour for 10 units. If each unit waits for a minute, and then for the next tick, about
+/// one draw in five finds one.
+#[test]
+fn units_that_go_back_to_stock_are_not_won_later_in_their_hour() {
+    let share_won = |unclaimed: &str| {
+        let wheel = campaign(&format!(
+            "prizes: [{{id: coupon, stock: 1000}}], \
+             pools: [{{id: hours, schedule: {{perHour: {{coupon: 10}}{unclaimed}}}}}]"
+        ));
+        let crowd = Crowd {
+            arrivals: Arrivals::Flat,
+            ..crowd(10, 12.0)
+        };
+        let forecast = simulate(&wheel, &crowd, 3).unwrap();
+        forecast.prizes[0].won.mean / forecast.draws.mean
+    };
+    let kept = share_won("");
+    assert!(kept > 0.8, "{kept}");
+    let returned = share_won(", unclaimed: RETURN, returnAfter: 60s");
+    assert!((0.05..0.4).contains(&returned), "{returned}");
+}
+
 #[test]
 fn stock_that_runs_out_is_told_with_its_time() {
     let campaign = campaign(

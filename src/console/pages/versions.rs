@@ -11,7 +11,7 @@ use crate::{
     },
     model::{
         change::{Difference, differences},
-        convert::campaign_from_proto,
+        convert::unstocked_from_proto,
     },
     proto::{Campaign, CampaignStatus, GetCampaignRequest},
 };
@@ -79,8 +79,9 @@ async fn changed(visit: &Visit, status: &CampaignStatus, version: u32) -> Conten
     let id = status.campaign.as_ref().map_or("", |it| it.id.as_str());
     let before = read(visit, id, version - 1).await?;
     let after = read(visit, id, version).await?;
-    let compared = campaign_from_proto(&before)
-        .and_then(|before| Ok(differences(&before, &campaign_from_proto(&after)?)));
+    // Stock is not judged: one that was applied after its start needs it for the hours left only.
+    let compared = unstocked_from_proto(&before)
+        .and_then(|before| Ok(differences(&before, &unstocked_from_proto(&after)?)));
     let found = compared.map_err(|problems| tonic::Status::internal(problems.to_string()))?;
     let columns = [
         Column::Text(lang.t("history.what")),

@@ -99,15 +99,15 @@ fn read_amounts(message: &proto::CreateEnvelopeRequest, problems: &mut Problems)
         );
     }
     let min = match u64::try_from(message.min_minor) {
-        Ok(0) => 1,
-        Ok(min) if min <= AMOUNT_MINOR_MAX => min,
+        Ok(0) => Some(1),
+        Ok(min) if min <= AMOUNT_MINOR_MAX => Some(min),
         _ => {
             let given = message.min_minor;
             problems.add(
                 "min_minor",
                 format!("is {given}: the least of a packet is 1 to {most} minor units, 0 means 1"),
             );
-            return (total, 1);
+            None
         }
     };
     if !(1..=PACKETS_MAX).contains(&message.packets) {
@@ -116,7 +116,9 @@ fn read_amounts(message: &proto::CreateEnvelopeRequest, problems: &mut Problems)
             "packets",
             format!("is {given}: an envelope has 1 to {most} packets"),
         );
-    } else if (1..=AMOUNT_MINOR_MAX).contains(&total) {
+    } else if let Some(min) = min
+        && (1..=AMOUNT_MINOR_MAX).contains(&total)
+    {
         let needed = u128::from(min) * u128::from(message.packets);
         if u128::from(total) < needed {
             problems.add(
@@ -131,7 +133,7 @@ fn read_amounts(message: &proto::CreateEnvelopeRequest, problems: &mut Problems)
             );
         }
     }
-    (total, min)
+    (total, min.unwrap_or(1))
 }
 
 fn read_split(split: i32, problems: &mut Problems) -> Split {

@@ -101,8 +101,10 @@ pub(super) fn read_rule(
             problems.add(at(path, name), text);
         }
     }
-    for (i, id) in message.none.iter().enumerate() {
-        if message.any.contains(id) {
+    // Ids are compared with each other, which would take long with many of them.
+    let [any, none] = [&message.any, &message.none].map(|ids| &ids[..ids.len().min(NAMED_MAX)]);
+    for (i, id) in none.iter().enumerate() {
+        if any.contains(id) {
             problems.add(
                 format!("{path}.none[{i}]"),
                 format!("{id:?} is in any too: the pool is for its users or it is not"),
@@ -110,8 +112,8 @@ pub(super) fn read_rule(
         }
     }
     SegmentRule {
-        any: read_ids(&at(path, "any"), &message.any, problems),
-        none: read_ids(&at(path, "none"), &message.none, problems),
+        any: read_ids(&at(path, "any"), any, problems),
+        none: read_ids(&at(path, "none"), none, problems),
     }
 }
 

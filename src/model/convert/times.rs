@@ -2,6 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 
+use crate::model::zone;
+
 /// Converts a moment to its protobuf type.
 pub(crate) fn to_wire(moment: Timestamp) -> prost_types::Timestamp {
     prost_types::Timestamp {
@@ -21,9 +23,10 @@ pub(crate) fn shown_in_zone(moment: Option<&prost_types::Timestamp>, zone: &str)
     shown(moment, &zone_named(zone))
 }
 
-/// The zone of this name, or UTC if it is unknown.
+/// The zone of this name, or UTC if it is unknown. It is that of the database which decides days
+/// and hours too: the system's own may be older.
 pub(crate) fn zone_named(name: &str) -> TimeZone {
-    TimeZone::get(name).unwrap_or(TimeZone::UTC)
+    zone::named(name).unwrap_or(TimeZone::UTC)
 }
 
 /// To the second, with the offset of `zone` (`Z` for UTC); `-` if it is absent.

@@ -21,7 +21,7 @@ pub(super) fn certain(mut broken: Problems, walk: &Walk) -> Problems {
 
 /// A problem at `path` may follow from a value that could not be read: it is of that value, of
 /// something around it, or of its neighbour in a pool, whose fields depend on each other; or it is
-/// of a multiple of other hours of its schedule.
+/// of a multiple of other hours of its schedule, or of the stock of its prize.
 fn follows(path: &str, unread: &str) -> bool {
     let is_neighbour = parent(path).is_some_and(|parent| {
         let in_a_pool = parent.starts_with("pools[") && parent.contains("].");
@@ -31,7 +31,16 @@ fn follows(path: &str, unread: &str) -> bool {
         && path
             .split_once(".special[")
             .is_some_and(|(schedule, _)| holds(schedule, unread));
-    unread == "file" || holds(path, unread) || holds(unread, path) || is_neighbour || is_multiple
+    let is_same = unread == "file" || holds(path, unread) || holds(unread, path);
+    is_same || is_neighbour || is_multiple || may_need_none(path, unread)
+}
+
+/// Whether `path` is the stock of a prize that may need none: that it is unlimited, or has codes,
+/// could not be read.
+fn may_need_none(path: &str, unread: &str) -> bool {
+    let prize = path.strip_suffix(".stock");
+    let field = prize.and_then(|prize| unread.strip_prefix(prize));
+    matches!(field, Some(".unlimited" | ".codes"))
 }
 
 /// What is at `path` holds what is at `inner`, or is the same.
@@ -134,6 +143,8 @@ pools:
             ("2026-12-01T00:00:00+08:00", "2026-12-01", "startTime"),
             ("stock: 300000", "stock: 300k", "prizes[1].stock"),
             ("stock: 300000", "stokc: 300000", "prizes[1].stokc"),
+            ("stock: 300000", "unlimited: yes", "prizes[1].unlimited"),
+            ("stock: 300000", "cods: true", "prizes[1].cods"),
             ("{id: car,", "{id: 5,", "prizes[0].id"),
             ("{id: car,", "{idd: car,", "prizes[0].idd"),
             ("{id: car, stock: 1, grand: true}", "car", "prizes[0]"),
@@ -179,5 +190,9 @@ pools:
             ("stock: 300000", "stock: 10"),
         ];
         assert_eq!(paths(&mistakes), ["prizes[0]", "prizes[1].stock"]);
+        let guarantee = "guarantees: [{id: third, prizes: [5, coupon, cuopon], within: 3}]";
+        let mistakes = [("limits: {drawsPerDay: 3}", guarantee)];
+        let named = ["guarantees[0].prizes[0]", "guarantees[0].prizes[2]"];
+        assert_eq!(paths(&mistakes), named, "an entry of text too");
     }
 }

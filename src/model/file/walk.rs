@@ -137,17 +137,13 @@ impl Walk {
                 self.wrong(path, value, "a map of keys", "begin with `key: value`")
             }
             Value::Array(items) if field.is_list() => {
+                let kind = field.kind();
                 let items = items.iter().enumerate();
-                let fields = items.filter_map(|(i, item)| {
-                    let kind = field.kind();
+                let fields = items.map(|(i, item)| {
                     let read = self.single(&kind, &format!("{path}[{i}]"), item);
                     // A value that could not be read keeps its index, or the problems of those
                     // after it would name wrong indexes.
-                    read.or_else(|| {
-                        Some(Field::Message(DynamicMessage::new(
-                            kind.as_message()?.clone(),
-                        )))
-                    })
+                    read.unwrap_or_else(|| Field::default_value(&kind))
                 });
                 Some(Field::List(fields.collect()))
             }

@@ -16,8 +16,11 @@ use crate::model::number::PrizeNo;
 
 /// The most states of the counters together.
 pub const STATES_MAX: usize = 100_000;
+/// The most comparisons of prizes, about, in which all states must be found. They take some
+/// seconds. Only pools with many prizes in many guarantees need more than a small part of them.
+pub const COMPARISONS_MAX: u64 = 10_000_000_000;
 
-/// The counters have more states than can be solved.
+/// The counters have more states than can be found or solved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyStates;
 
@@ -38,7 +41,7 @@ pub fn base(odds: &PersonalOdds) -> Shares {
 /// # Errors
 /// There are too many states; [`check`] says so before.
 pub fn effective(personal: &Personal, odds: &PersonalOdds) -> Result<Shares, TooManyStates> {
-    let (chain, outcomes) = explore(personal, odds)?;
+    let (chain, outcomes) = explore(personal, odds, COMPARISONS_MAX)?;
     let shares = chain.shares(outcomes.len());
     let shares = outcomes.into_iter().zip(shares);
     Ok(shares.filter(|(_, share)| *share > 0.0).collect())
@@ -49,13 +52,15 @@ pub fn effective(personal: &Personal, odds: &PersonalOdds) -> Result<Shares, Too
 /// # Errors
 /// There are too many states.
 pub fn check(personal: &Personal, odds: &PersonalOdds) -> Result<(), TooManyStates> {
-    explore(personal, odds).map(drop)
+    explore(personal, odds, COMPARISONS_MAX).map(drop)
 }
 
-/// Every state that a user may come to, the first one first; and the outcomes by index.
+/// Every state that a user may come to, the first one first; and the outcomes by index. Gives up
+/// after this number of comparisons.
 fn explore(
     personal: &Personal,
     odds: &PersonalOdds,
+    comparisons_max: u64,
 ) -> Result<(Chain, Vec<Option<PrizeNo>>), TooManyStates> {
     let guaranteed = personal.guarantees.iter().flat_map(|it| &it.prizes);
     let prizes = odds.weights.keys().chain(guaranteed);
@@ -68,6 +73,7 @@ fn explore(
         .iter()
         .map(|it| it.last_draw())
         .collect();
+    let mut draws_left = comparisons_max / comparisons_of_a_draw(personal, odds);
     let first = vec![Counter::default(); last.len()];
     let mut number_of = HashMap::from([(first.clone(), 0)]);
     let mut found = vec![first];
@@ -75,7 +81,7 @@ fn explore(
     while let Some(counters) = found.get(states.len()).cloned() {
         let mut given = BTreeMap::<usize, f64>::new();
         let mut next = BTreeMap::<usize, f64>::new();
-        for (prize, probability) in branches(personal, odds, &counters) {
+        for (prize, probability) in branches(personal, odds, &counters, &mut draws_left)? {
             let mut counters = counters.clone();
             rule::count(&personal.guarantees, &mut counters, prize);
             for (counter, last) in counters.iter_mut().zip(&last) {
@@ -119,20 +125,31 @@ fn key(prize: Option<PrizeNo>) -> (bool, Option<PrizeNo>) {
     (prize.is_none(), prize)
 }
 
+/// How often the rule compares prizes in a draw, at most: each outcome that is still possible with
+/// the prizes of each guarantee.
+fn comparisons_of_a_draw(personal: &Personal, odds: &PersonalOdds) -> u64 {
+    let prizes = personal.guarantees.iter().map(|it| it.prizes.len());
+    let guaranteed: usize = prizes.sum();
+    (odds.outcomes().count() * (1 + guaranteed)) as u64
+}
+
 /// Every way in which a draw may come out, with its probability. An outcome may come several times.
+/// Each of them is a draw, of which no more than `draws_left` are made.
 fn branches(
     personal: &Personal,
     odds: &PersonalOdds,
     counters: &[Counter],
-) -> Vec<(Option<PrizeNo>, f64)> {
+    draws_left: &mut u64,
+) -> Result<Vec<(Option<PrizeNo>, f64)>, TooManyStates> {
     let mut all = Vec::new();
     let mut branch = Branch::default();
     loop {
+        *draws_left = draws_left.checked_sub(1).ok_or(TooManyStates)?;
         (branch.depth, branch.probability) = (0, 1.0);
         let outcome = rule::draw(personal, odds, counters, |_| false, &mut branch);
         all.push((outcome.prize, branch.probability));
         if !branch.turn() {
-            return all;
+            return Ok(all);
         }
     }
 }
@@ -173,5 +190,34 @@ impl Chance for Branch {
         self.probability *= weights[answer] as f64 / all as f64;
         self.depth += 1;
         answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{
+        Guarantee,
+        tests::{guarantee, odds, personal, ramp},
+    };
+    use super::*;
+
+    #[test]
+    fn states_that_would_take_too_long_to_find_are_given_up() {
+        let prizes: Vec<PrizeNo> = (0..20).map(PrizeNo).collect();
+        let weights: Vec<_> = prizes.iter().map(|prize| (*prize, 1)).collect();
+        let odds = odds(&weights, 100);
+        let rising = |number: u32| Guarantee {
+            ramp: vec![ramp(1, 1)],
+            ..guarantee(&format!("g{number}"), &prizes, 10)
+        };
+        let personal = personal(odds.clone(), (0..5).map(rising).collect());
+        // A draw takes at most 21 times 101 comparisons, and one of the first state comes out in 5
+        // times 20 ways and in one more.
+        let comparisons = 21 * 101;
+        assert_eq!(comparisons_of_a_draw(&personal, &odds), comparisons);
+        let is_found = |draws: u64| explore(&personal, &odds, draws * comparisons).is_ok();
+        assert!(!is_found(101));
+        assert!(is_found(1_000_000));
+        assert_eq!(check(&personal, &odds), Ok(()));
     }
 }

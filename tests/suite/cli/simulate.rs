@@ -59,7 +59,9 @@ fn each_sample_of_some_days_is_simulated_and_gives_out_no_more_than_it_has() {
             "1",
             "--json",
         ];
-        let forecast = parsed(&Ended::of(&mut tombola(words)).well());
+        let ended = Ended::of(&mut tombola(words));
+        assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+        let forecast = parsed(&ended.well());
         assert_eq!(forecast["campaignId"], name);
         assert!(forecast["draws"]["mean"].as_f64().unwrap() > 0.0, "{name}");
         for prize in forecast["prizes"].as_array().unwrap() {
@@ -73,6 +75,35 @@ fn each_sample_of_some_days_is_simulated_and_gives_out_no_more_than_it_has() {
             );
         }
     }
+}
+
+/// Its draws take so many cards that more are dealt ahead of them.
+#[test]
+fn a_large_deck_is_dealt_ahead_without_a_panic() {
+    let table = Table::new();
+    let deck = "
+        id: cards
+        timeZone: Asia/Shanghai
+        startTime: 2026-12-01T00:00:00+08:00
+        endTime: 2026-12-02T00:00:00+08:00
+        prizes: [{id: coupon, stock: 1000}]
+        pools: [{id: cards, deck: {size: 10000, cards: {coupon: 1000}}}]
+    ";
+    let path = table.path("cards.yaml");
+    fs::write(&path, deck).unwrap();
+    let words = [
+        "simulate",
+        &path,
+        "--users",
+        "100",
+        "--free-per-day",
+        "20",
+        "--seeds",
+        "1",
+    ];
+    let ended = Ended::of(&mut tombola(words));
+    assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+    ended.well();
 }
 
 #[test]

@@ -175,6 +175,7 @@ fn all_problems_are_reported_at_once() {
         "sender_id",
         "total_minor",
         "min_minor",
+        "packets",
         "currency",
         "split",
         "ttl",

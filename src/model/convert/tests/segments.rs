@@ -95,6 +95,16 @@ fn segments_that_cannot_be_meant_are_named() {
 }
 
 #[test]
+fn of_a_list_of_segments_that_is_too_long_only_the_first_ones_are_read() {
+    let mut message = spring_wheel();
+    message.pools[0].segments = rule(&["a b"; 60], &[]);
+    let problems = campaign_from_proto(&message).unwrap_err();
+    let paths = problems.0.iter().map(|problem| problem.path.as_str());
+    let of_list = paths.filter(|path| path.starts_with("pools[0].segments.any"));
+    assert_eq!(of_list.count(), 1 + 50, "{problems}");
+}
+
+#[test]
 fn a_request_states_up_to_16_segments_each_once() {
     let ids: Vec<String> = (0..17).map(|number| format!("s{number}")).collect();
     let read = segments_from_proto(&ids[..16]).unwrap();
