@@ -1,6 +1,9 @@
 //! The calls that each scenario makes to a service.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tombola::proto::{
     CheckLimitRequest, DrawRequest, DrawResponse, GetDrawRequest, Outcome,
@@ -95,10 +98,11 @@ impl Caller for GrpcCaller {
     }
 }
 
-/// The number of a draw that the mix made long before.
+/// The number of a draw that the mix made long before; at first, the one halfway back, so that not
+/// all calls are about the same one.
 fn earlier(number: u64) -> u64 {
     const CALLS_BETWEEN: u64 = 40_000;
-    let earlier = number.saturating_sub(CALLS_BETWEEN);
+    let earlier = number.saturating_sub(CALLS_BETWEEN).max(number / 2);
     earlier - earlier % 20
 }
 
@@ -135,7 +139,7 @@ impl Grpc {
         let count = self.campaigns.len() as u64;
         let index = match self.scenario {
             Scenario::ManyCampaigns => number % count,
-            Scenario::HotCampaign if number.is_multiple_of(16) => number / 16 % count,
+            Scenario::HotCampaign if number.is_multiple_of(16) => 1 + number / 16 % (count - 1),
             _ => 0,
         };
         self.campaigns
@@ -147,10 +151,15 @@ impl Grpc {
 impl GrpcCaller {
     async fn draw(&mut self, request: DrawRequest) -> Answer {
         let mut request = Request::new(request);
-        if let Some(timeout) = self.calls.timeout {
+        let (timeout, begun) = (self.calls.timeout, Instant::now());
+        if let Some(timeout) = timeout {
             request.set_timeout(timeout);
         }
         match self.lottery.draw(request).await {
+            // The service counts the time from when it reads a request, its caller from before.
+            Ok(_) if timeout.is_some_and(|timeout| begun.elapsed() > timeout) => {
+                Answer::Failed("DEADLINE_EXCEEDED".into())
+            }
             Ok(answer) if has_won(answer.get_ref()) => Answer::Won,
             Ok(_) => Answer::Done,
             Err(status) => Answer::Failed(reason(&status)),
@@ -234,10 +243,20 @@ mod tests {
     }
 
     #[test]
+    fn the_mix_asks_for_other_draws_from_the_start() {
+        assert_eq!(
+            [earlier(18), earlier(1019), earlier(100_018)],
+            [0, 500, 60_000]
+        );
+        let asked: BTreeSet<u64> = (0..20_000).step_by(20).map(|n| earlier(n + 18)).collect();
+        assert_eq!(asked.len(), 500);
+    }
+
+    #[test]
     fn a_hot_campaign_has_fifteen_of_sixteen_draws_and_many_campaigns_share_alike() {
         let hot = calls(Scenario::HotCampaign, Ids::Following);
         let first = (0..16 * 64).filter(|n| hot.campaign(*n) == "campaign-0");
-        assert_eq!(first.count(), 15 * 64 + 1);
+        assert_eq!(first.count(), 15 * 64);
         let many = calls(Scenario::ManyCampaigns, Ids::Following);
         assert_eq!(
             (0..640)

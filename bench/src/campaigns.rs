@@ -251,6 +251,15 @@ impl Made {
         })
     }
 
+    /// Whether draws have taken all units of the schedule.
+    pub(crate) async fn is_used_up(&self, server: &mut Campaigns) -> Outcome<bool> {
+        let Some(id) = &self.schedule else {
+            return Ok(false);
+        };
+        let stats = stats(server, id).await?;
+        Ok(stats.prizes.iter().all(|prize| prize.waiting == 0))
+    }
+
     /// Checks P2 for every campaign.
     pub(crate) async fn sums(&self, server: &mut Campaigns, store: &str) -> Outcome<Vec<Sums>> {
         let mut all = Vec::new();
@@ -269,8 +278,10 @@ impl Made {
         Ok(all)
     }
 
-    /// Closes the campaigns, so that the service does no more work for them.
+    /// Closes the campaigns, so that the service does no more work for them. One that cannot be
+    /// closed does not keep the others open.
     pub(crate) async fn close(&mut self, server: &mut Campaigns) -> Outcome {
+        let mut all = Ok(());
         for id in std::mem::take(&mut self.ids) {
             let request = CloseCampaignRequest {
                 campaign_id: id,
@@ -281,10 +292,11 @@ impl Made {
             match server.close_campaign(request).await {
                 // The bench was stopped before it created the campaign.
                 Err(status) if status.code() == Code::NotFound => {}
-                closed => drop(closed.map_err(Failure::answered)?),
+                Err(status) => all = Err(Failure::answered(status)),
+                Ok(_) => {}
             }
         }
-        Ok(())
+        all
     }
 }
 

@@ -13,6 +13,9 @@ pub(crate) type Outcome<T = ()> = Result<T, Box<Failure>>;
 /// Why something could not be connected to.
 pub(crate) type Fault = Box<dyn std::error::Error + Send + Sync>;
 
+/// The reason of a failure of many calls of the load.
+pub(crate) const CALLS_FAIL: &str = "CALLS_FAIL";
+
 /// Exit codes, the same as those of the server's command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {

@@ -9,6 +9,7 @@ use crate::{
     baselines::promises::Broken,
     campaigns::Sums,
     host::{Environment, Host},
+    load::NOT_SENT,
     record::{Record, SLICE},
 };
 
@@ -52,15 +53,16 @@ pub(crate) struct Series {
     #[serde(skip)]
     pub(crate) is_limit: bool,
     pub(crate) per_second: Spread,
-    /// Its median relative to that of the empty call; absent for the empty call.
+    /// Its median relative to that of the empty call; absent for the empty call, and at a fixed
+    /// rate.
     pub(crate) over_empty: Option<f64>,
     pub(crate) latency_us: Latency,
     /// Calls that ended, calls that won, and failed calls by reason.
     pub(crate) calls: u64,
     pub(crate) wins: u64,
     pub(crate) errors: BTreeMap<String, u64>,
-    /// Processor time per call: of the service, of Redis for scripts (by its own clock), and of
-    /// PostgreSQL.
+    /// Processor time per sent call: of the service, of Redis for scripts (by its own clock), and
+    /// of PostgreSQL.
     pub(crate) server_cpu_us: Option<f64>,
     pub(crate) redis_us: Option<f64>,
     pub(crate) postgres_cpu_us: Option<f64>,
@@ -134,9 +136,10 @@ impl Rounds {
             *errors.entry(reason.clone()).or_default() += calls;
         }
         let calls: u64 = sum(|record| record.calls);
+        let sent = calls - errors.get(NOT_SENT).copied().unwrap_or(0);
         let a_call = |of: fn(&Spent) -> Option<f64>| {
             let total: Option<f64> = self.spent.iter().map(of).sum();
-            total.map(|total| total / calls.max(1) as f64)
+            total.map(|total| total / sent.max(1) as f64)
         };
         Series {
             call: call.into(),
@@ -239,8 +242,25 @@ fn percentiles(latencies: &Histogram<u64>) -> Vec<(f64, u64)> {
 }
 
 impl Figures {
-    /// Computes what follows from the series: each relative to the empty call, and the ratios.
+    /// Promises that Tombola broke, and how often.
+    pub(crate) fn broken(&self) -> Vec<String> {
+        let broken = self.promises.iter().filter(|one| one.is_of_tombola());
+        let texts = broken.map(|one| {
+            let Broken { way, promise, .. } = one;
+            format!(
+                "{way}, {promise}: {}, {} of {}",
+                one.what, one.times, one.of
+            )
+        });
+        texts.collect()
+    }
+
+    /// Computes what follows from the series: each relative to the empty call, and the ratios. At
+    /// a fixed rate there are none: every series has the rate that was asked for.
     pub(crate) fn relate(&mut self) {
+        if self.load.rate.is_some() {
+            return;
+        }
         let rate = |call: &str, store: Option<&str>| {
             let mut series = self.series.iter();
             let found =
@@ -314,6 +334,12 @@ impl Figures {
 }
 
 impl Series {
+    /// Some calls of a baseline found no unit: such a call costs less.
+    pub(crate) fn has_run_out(&self) -> bool {
+        let failed: u64 = self.errors.values().sum();
+        self.is_baseline() && !self.is_limit && self.wins + failed < self.calls
+    }
+
     /// The series is a baseline, called without gRPC.
     pub(crate) fn is_baseline(&self) -> bool {
         self.concurrency.is_some()
@@ -344,6 +370,37 @@ mod tests {
         assert_eq!((odd.min, odd.median, odd.max), (1.0, 2.0, 3.0));
         assert_eq!(Spread::of([1.0, 3.0].into_iter()).median, 2.0);
         assert_eq!(Spread::of(std::iter::empty()).median, 0.0);
+    }
+
+    #[test]
+    fn calls_that_were_not_sent_cost_nothing() {
+        let mut record = Record::new(SLICE);
+        record.calls = 6;
+        record.fail(NOT_SENT, 4);
+        let spent = Spent {
+            server_cpu_us: Some(60.0),
+            ..Spent::default()
+        };
+        let mut rounds = Rounds::default();
+        rounds.add(record, spent);
+        let series = rounds.series("draw", "embedded", None);
+        assert_eq!((series.calls, series.server_cpu_us), (10, Some(10.0)));
+    }
+
+    #[test]
+    fn a_baseline_whose_calls_win_nothing_has_run_out_unless_it_only_limits() {
+        let mut record = Record::new(SLICE);
+        record.calls = 3;
+        record.wins = 3;
+        record.fail("GAVE_UP", 1);
+        let mut rounds = Rounds::default();
+        rounds.add(record, Spent::default());
+        let mut series = rounds.series("lock", "redis", Some("2 × 1".into()));
+        assert!(!series.has_run_out());
+        series.wins = 2;
+        assert!(series.has_run_out());
+        series.is_limit = true;
+        assert!(!series.has_run_out());
     }
 
     #[test]

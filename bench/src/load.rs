@@ -7,7 +7,8 @@
 //!
 //! At a fixed rate, a latency counts from the moment at which the call should have been sent. So
 //! calls that a stall delayed count as late, as their users would see it (coordinated omission). In
-//! a closed loop, it counts from the answer of the call before.
+//! a closed loop, it counts from the answer of the call before; if that failed, from the end of the
+//! pause after it.
 
 use std::{
     cell::{Cell, RefCell},
@@ -36,9 +37,6 @@ use crate::{
 
 /// The largest number of calls in progress on a connection at a fixed rate: a service allows 1,024.
 const OPEN_OUTSTANDING_MAX: usize = 1000;
-/// How long the last calls may take before they count as not answered: longer than a service lets a
-/// call take.
-const DRAIN_TIME_MAX: Duration = Duration::from_secs(15);
 /// At a fixed rate, calls that fall due within this time are sent together.
 const PACE: Duration = Duration::from_micros(200);
 /// The reason of calls that were not sent in time.
@@ -56,6 +54,9 @@ pub(crate) trait Target: Send + Sync + 'static {
 
 /// A caller of a target.
 pub(crate) trait Caller: Clone + 'static {
+    /// How long the last calls of a round may take before they count as not answered: longer than a
+    /// service lets a call take.
+    const ANSWER_TIME_MAX: Duration = Duration::from_secs(15);
     /// Makes the call with this number, which no other call has.
     fn call(&mut self, number: u64) -> impl Future<Output = Answer>;
 }
@@ -108,6 +109,7 @@ impl Shard {
         self.numbers.next(self.plan.calls_max)
     }
 
+    /// Makes a call that counts from this moment; the moment from which the next one may count.
     async fn call<C: Caller>(&self, caller: &mut C, number: u64, from: Instant) -> Instant {
         self.under_way.set(self.under_way.get() + 1);
         let answer = caller.call(number).await;
@@ -117,8 +119,9 @@ impl Shard {
         self.under_way.set(self.under_way.get() - 1);
         if failed {
             // A caller that is refused at once waits a little, so that retries do not keep a core
-            // busy.
+            // busy. The pause is no part of its next call.
             tokio::time::sleep(Duration::from_millis(1)).await;
+            return Instant::now();
         }
         now
     }
@@ -243,7 +246,7 @@ async fn work<C: Caller>(
         }
     }
     let all = async { while tasks.join_next().await.is_some() {} };
-    let time_max = shard.plan.time.saturating_add(DRAIN_TIME_MAX);
+    let time_max = shard.plan.time.saturating_add(C::ANSWER_TIME_MAX);
     let ended = tokio::time::timeout(time_max, all).await;
     let mut record = shard.record.borrow().clone();
     if ended.is_err() {
@@ -386,6 +389,71 @@ mod tests {
         assert_eq!(first.failures() + second.failures(), 60);
         assert_eq!(first.wins + second.wins, 80);
         assert_eq!(first.latencies.len() + first.failures(), first.calls);
+    }
+
+    /// A target of which every second call fails; the others are answered at once.
+    #[derive(Clone)]
+    struct Failing;
+
+    impl Target for Failing {
+        type Caller = Self;
+
+        async fn connect(&self) -> Result<Self, Fault> {
+            Ok(self.clone())
+        }
+    }
+
+    impl Caller for Failing {
+        async fn call(&mut self, number: u64) -> Answer {
+            match number.is_multiple_of(2) {
+                true => Answer::Failed("EVEN".into()),
+                false => Answer::Done,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_pause_after_a_failure_is_no_latency() {
+        let plan = Plan {
+            connections: 1,
+            outstanding: 1,
+            ..plan(100)
+        };
+        let record = round(&Arc::new(Failing), &plan, &Arc::default()).await;
+        let record = record.unwrap();
+        assert_eq!(record.latencies.len(), 50);
+        // Each answered call came after a pause of a millisecond.
+        assert!(record.latencies.min() < 1000);
+    }
+
+    /// A target that never answers, and callers who do not wait.
+    #[derive(Clone)]
+    struct Silent;
+
+    impl Target for Silent {
+        type Caller = Self;
+
+        async fn connect(&self) -> Result<Self, Fault> {
+            Ok(self.clone())
+        }
+    }
+
+    impl Caller for Silent {
+        const ANSWER_TIME_MAX: Duration = Duration::ZERO;
+
+        async fn call(&mut self, _: u64) -> Answer {
+            std::future::pending().await
+        }
+    }
+
+    #[tokio::test]
+    async fn callers_say_how_long_they_wait_for_the_last_answers() {
+        let plan = Plan {
+            time: Duration::from_millis(50),
+            ..plan(u64::MAX)
+        };
+        let record = round(&Arc::new(Silent), &plan, &Arc::default()).await;
+        assert_eq!(record.unwrap().errors.get(NOT_ANSWERED), Some(&12));
     }
 
     #[tokio::test]

@@ -56,7 +56,9 @@ mod tls_args;
 mod token_args;
 
 use std::{
-    fs, io,
+    fs,
+    future::pending,
+    io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -190,9 +192,12 @@ async fn run(cli: Cli) -> Outcome {
         None => {
             let settings = cli.bench.read(tombola)?;
             let figures = with_cleanup(async |rig| run::measure(&settings, rig).await).await?;
+            // Neither is lost if the other cannot be written.
+            let shown = show(json, &figures, table::render);
             write_report(settings.report.as_deref(), || page::render(&figures))?;
-            show(json, &figures, table::render)?;
-            balanced(figures.balanced)
+            shown?;
+            balanced(figures.balanced)?;
+            kept(&figures.broken())
         }
         Some(BenchCommand::Cost(args)) => {
             let costs = with_cleanup(async |rig| cost::measure(&args, tombola, rig).await).await?;
@@ -214,8 +219,9 @@ async fn run(cli: Cli) -> Outcome {
         }
         Some(BenchCommand::Soak(args)) => {
             let found = with_cleanup(async |rig| soak::measure(&args, tombola, rig).await).await?;
+            let shown = show(json, &found, soak::render);
             write_report(args.report.as_deref(), || soak::render(&found))?;
-            show(json, &found, soak::render)?;
+            shown?;
             match found.faults().as_slice() {
                 [] => Ok(()),
                 faults => Err(Failure::refused("SOAK", faults.join("\n"))),
@@ -230,15 +236,23 @@ async fn with_cleanup<T>(work: impl AsyncFnOnce(&mut Rig) -> Outcome<T>) -> Outc
     let stop = stop()
         .map_err(|error| Failure::refused("SIGNALS", format!("cannot take signals: {error}")))?;
     let mut rig = Rig::default();
-    let outcome = tokio::select! {
-        done = work(&mut rig) => done,
-        () = stop => {
-            note("stopping: the bench removes what it made");
-            Err(Failure::refused("STOPPED", "stopped before the end; nothing of the bench is left"))
-        }
+    let done = tokio::select! {
+        done = work(&mut rig) => Some(done),
+        () = stop => None,
     };
-    rig.leave().await;
-    outcome
+    if done.is_none() {
+        note("stopping: the bench removes what it made");
+    }
+    let done = done.map(|done| done.map_err(|failure| rig.explain(failure)));
+    let is_all_gone = rig.leave().await;
+    done.unwrap_or_else(|| {
+        let left = match is_all_gone {
+            true => "nothing of the bench is left",
+            false => "the bench could not remove all that it made",
+        };
+        let message = format!("stopped before the end; {left}");
+        Err(Failure::refused("STOPPED", message))
+    })
 }
 
 /// Writes the report if a file is named.
@@ -272,19 +286,50 @@ fn balanced(balanced: bool) -> Outcome {
     ))
 }
 
+/// Fails if Tombola has broken promises.
+fn kept(broken: &[String]) -> Outcome {
+    match broken {
+        [] => Ok(()),
+        broken => {
+            let broken = broken.join("; ");
+            let message = format!("{broken}: this must never happen; please report it");
+            Err(Failure::refused("PROMISE_BROKEN", message))
+        }
+    }
+}
+
 /// Ends with the first signal to stop. Further signals are ignored, so that the bench can remove
 /// what it made.
 fn stop() -> io::Result<impl Future<Output = ()>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
+    let mut hang_up = match ignores_hang_up() {
+        true => None,
+        false => Some(signal(SignalKind::hangup())?),
+    };
     Ok(async move {
+        let hung_up = async {
+            match &mut hang_up {
+                Some(hang_up) => hang_up.recv().await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
-            _ = hang_up.recv() => {}
+            _ = hung_up => {}
         }
     })
+}
+
+/// Whether it shall go on when its terminal is closed: `nohup` starts programs so.
+fn ignores_hang_up() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut lines = status.lines();
+    let ignored = lines.find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|signals| u64::from_str_radix(signals.trim(), 16).ok());
+    // The lowest bit is SIGHUP's.
+    ignored.is_some_and(|signals| signals & 1 == 1)
 }
 
 #[cfg(test)]

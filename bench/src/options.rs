@@ -1,6 +1,8 @@
 //! The options of a run.
 
 use std::{
+    fs::{self, OpenOptions},
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -28,6 +30,8 @@ const TIME_MAX: Duration = Duration::from_secs(86_400);
 /// Waiting units for each second of draws: more than one core can draw.
 const UNITS_A_SECOND: u64 = 100_000;
 const UNITS_MIN: u64 = 10_000;
+/// How many such pools a published method may empty: it is called without gRPC.
+const POOLS_OF_A_BASELINE: u64 = 2;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct BenchArgs {
@@ -95,7 +99,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, env = "TOMBOLA_BENCH_ROUNDS", value_name = "N", default_value_t = 3,
           value_parser = value_parser!(u64).range(1..=1000))]
     rounds: u64,
-    /// Units that wait in the schedule's pool [default: enough for all rounds]
+    /// Units that wait in the schedule's pool, and in that of each published method [default:
+    /// enough for all rounds, up to 10,000,000]
     #[arg(long, env = "TOMBOLA_BENCH_UNITS", value_name = "N",
           value_parser = value_parser!(u64).range(1..=UNITS_MAX))]
     units: Option<u64>,
@@ -140,10 +145,9 @@ impl BenchArgs {
                 scenarios.push(scenario);
             }
         }
-        let drawing = scenarios.iter().filter(|one| one.draws_from_the_schedule());
         let round = self.duration.as_millis() as u64;
         let millis = self.warm_up.as_millis() as u64 + self.rounds.saturating_mul(round);
-        let enough = millis.saturating_mul(UNITS_A_SECOND * drawing.count() as u64) / 1000;
+        let enough = enough(&scenarios, self.baselines, millis);
         let directory = directory(self.directory)?;
         if let Some(report) = &self.report {
             check_report(report)?;
@@ -161,9 +165,7 @@ impl BenchArgs {
             },
             warm_up: self.warm_up,
             rounds: self.rounds,
-            units: self
-                .units
-                .unwrap_or_else(|| enough.clamp(UNITS_MIN, UNITS_MAX)),
+            units: self.units.unwrap_or(enough),
             inject_rate: self.inject_rate,
             directory,
             report: self.report,
@@ -231,6 +233,14 @@ impl BenchArgs {
     }
 }
 
+/// Units that are enough for all draws of a run of this length, as far as a pool can have them.
+fn enough(scenarios: &[Scenario], baselines: bool, millis: u64) -> u64 {
+    let drawing = scenarios.iter().filter(|one| one.draws_from_the_schedule());
+    let pools = (drawing.count() as u64).max(if baselines { POOLS_OF_A_BASELINE } else { 0 });
+    let units = millis.saturating_mul(UNITS_A_SECOND * pools) / 1000;
+    units.clamp(UNITS_MIN, UNITS_MAX)
+}
+
 /// The directory for temporary data.
 pub(crate) fn directory(named: Option<PathBuf>) -> Outcome<PathBuf> {
     let directory = named.unwrap_or_else(std::env::temp_dir);
@@ -256,9 +266,26 @@ pub(crate) fn check_report(file: &Path) -> Outcome {
                 directory.display()
             )
         }
-        _ => return Ok(()),
+        _ => match try_to_open(file) {
+            Ok(()) => return Ok(()),
+            Err(error) => format!("{} cannot be written: {error}", file.display()),
+        },
     };
     Err(Failure::usage(format!("--report: {message}")))
+}
+
+/// Opens a file for writing and leaves it as it was; one that was not there is removed again.
+fn try_to_open(file: &Path) -> io::Result<()> {
+    // A pipe waits for its reader, and a device may do anything.
+    if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
+        return Ok(());
+    }
+    let is_new = fs::symlink_metadata(file).is_err();
+    OpenOptions::new().create(true).append(true).open(file)?;
+    match is_new {
+        true => fs::remove_file(file),
+        false => Ok(()),
+    }
 }
 
 /// A span of time, e.g. `5s` or `200ms`.
@@ -275,6 +302,30 @@ pub(crate) fn span(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn units_are_enough_for_what_draws_the_fastest() {
+        assert_eq!(enough(&[Scenario::Draw], false, 17_000), 1_700_000);
+        assert_eq!(enough(&[Scenario::Deck], false, 17_000), UNITS_MIN);
+        for scenario in [Scenario::Draw, Scenario::Deck] {
+            assert_eq!(enough(&[scenario], true, 17_000), 3_400_000);
+        }
+        assert_eq!(enough(&[Scenario::Draw], false, u64::MAX), UNITS_MAX);
+    }
+
+    #[test]
+    fn a_report_is_tried_before_the_run_and_left_as_it_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("report.html");
+        check_report(&file).unwrap();
+        assert!(!file.exists());
+        fs::write(&file, "before").unwrap();
+        check_report(&file).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "before");
+        // No file system takes such a name.
+        let refused = check_report(&directory.path().join("x".repeat(1000))).unwrap_err();
+        assert!(refused.message.contains("--report"), "{refused}");
+    }
 
     #[test]
     fn spans_are_checked() {

@@ -63,13 +63,14 @@ impl Postgres {
         let mut migrate = Process::command(program);
         // Not as an argument: the list of processes shows arguments.
         migrate.arg("migrate").env("TOMBOLA_POSTGRES_URL", &url);
-        output("\"tombola migrate\"", &mut migrate)?;
-        Ok(Self {
+        let server = Self {
             url,
             version: version.trim().into(),
             process,
             directory,
-        })
+        };
+        output("\"tombola migrate\"", &mut migrate)?;
+        Ok(server)
     }
 
     async fn launch(path: &Path, owner: Option<Owner>) -> Outcome<(Process, u16)> {
@@ -101,6 +102,14 @@ impl Postgres {
     /// The processor time of all its processes so far.
     pub(crate) fn cpu(&self) -> Option<Duration> {
         self.process.cpu_with_children()
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // If its first process is killed, a segment of shared memory stays in the system, and the
+        // others may still write to the directory while it is removed.
+        self.process.quit();
     }
 }
 

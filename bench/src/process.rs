@@ -8,16 +8,20 @@ use std::{
     io,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::sleep;
 
 use crate::failure::{Failure, Outcome};
 
 /// How long a process may take until it is ready.
 const START_TIME_MAX: Duration = Duration::from_secs(60);
+/// How long a process may take to end at once.
+const QUIT_TIME_MAX: Duration = Duration::from_secs(10);
 /// How often its log is read meanwhile.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// The number of log lines that a failure shows.
@@ -85,11 +89,16 @@ impl Process {
 
     /// A failure with the last lines of the log.
     pub(crate) fn failed(&self, how: &str) -> Box<Failure> {
+        let last = self.last_lines("\n  ");
+        let message = format!("{} {how}. It said:\n  {last}", self.name);
+        Failure::refused("PROCESS_FAILED", message)
+    }
+
+    /// The last lines of its log, with this between them.
+    pub(crate) fn last_lines(&self, between: &str) -> String {
         let said = self.said();
         let lines: Vec<&str> = said.lines().collect();
-        let last = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
-        let message = format!("{} {how}. It said:\n  {}", self.name, last.join("\n  "));
-        Failure::refused("PROCESS_FAILED", message)
+        lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join(between)
     }
 
     /// The whole log.
@@ -102,16 +111,34 @@ impl Process {
 
     /// Asks it to stop, and waits until it has ended.
     pub(crate) async fn stop(&mut self) -> Outcome {
-        let pid = self.child.id().to_string();
-        let signal = Command::new("kill").args(["-TERM", &pid]).status();
+        let sent = self.signal(Signal::TERM);
         let deadline = Instant::now() + START_TIME_MAX;
         while !self.has_ended() {
-            if Instant::now() > deadline || !signal.as_ref().is_ok_and(ExitStatus::success) {
+            if Instant::now() > deadline || sent.is_err() {
                 return Err(self.failed("does not stop"));
             }
             sleep(LOOK_INTERVAL).await;
         }
         Ok(())
+    }
+
+    /// Ends it at once with SIGQUIT, by which some servers also end their children and release what
+    /// would outlive them.
+    pub(crate) fn quit(&mut self) {
+        // Without the signal it does not end now; it is killed when it is dropped.
+        drop(self.signal(Signal::QUIT));
+        let deadline = Instant::now() + QUIT_TIME_MAX;
+        while !self.has_ended() && Instant::now() < deadline {
+            thread::sleep(LOOK_INTERVAL);
+        }
+    }
+
+    fn signal(&mut self, signal: Signal) -> io::Result<()> {
+        // The number of a process that has ended may be that of another one by now.
+        if self.has_ended() {
+            return Ok(());
+        }
+        kill_process(Pid::from_child(&self.child), signal).map_err(io::Error::from)
     }
 
     /// Waits until it has ended by itself.

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::{
     calls::Grpc,
     empty,
-    failure::{Failure, Outcome},
+    failure::{CALLS_FAIL, Failure, Outcome},
     process::{Process, not_started, serving_address},
     redis_server::directory,
     scenario::{Ids, Scenario},
@@ -25,17 +25,34 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// Stops everything, and removes what the bench made.
-    pub(crate) async fn leave(mut self) {
-        self.close().await;
+    /// Stops everything, and removes what the bench made. Whether all of that is gone.
+    pub(crate) async fn leave(mut self) -> bool {
+        self.close().await
     }
 
     /// The same, but the rig can be used again.
-    pub(crate) async fn close(&mut self) {
+    pub(crate) async fn close(&mut self) -> bool {
         self.empty = None;
+        let mut is_all_gone = true;
         for subject in std::mem::take(&mut self.subjects) {
-            subject.leave().await;
+            is_all_gone &= subject.leave().await;
         }
+        is_all_gone
+    }
+
+    /// Adds the ends of the services' logs to a failure of calls: the logs are removed.
+    pub(crate) fn explain(&self, failure: Box<Failure>) -> Box<Failure> {
+        if failure.reason != CALLS_FAIL {
+            return failure;
+        }
+        let mut hint = failure.hint.clone();
+        for subject in &self.subjects {
+            if let Some(server) = &subject.server {
+                let last = server.last_lines("\n    ");
+                hint += &format!("\n  The log of {} ends:\n    {last}", subject.name);
+            }
+        }
+        failure.advise(hint)
     }
 
     /// Starts a service with campaigns for the scenarios and `units` units to draw.

@@ -5,7 +5,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use crate::{
     campaigns,
-    failure::{Failure, Fault, Outcome},
+    failure::{CALLS_FAIL, Failure, Fault, Outcome},
     figures::Spent,
     load::{self, Numbers, Plan, Target},
     record::Record,
@@ -50,7 +50,7 @@ pub(crate) fn refuse_failures(what: &str, record: &Record) -> Outcome {
             reasons.join(", ")
         ),
     };
-    let failure = Failure::refused("CALLS_FAIL", message);
+    let failure = Failure::refused(CALLS_FAIL, message);
     Err(failure.advise(
         "\"tombola-bench --scenario empty\" shows whether the load itself works; the service's log \
          says more",

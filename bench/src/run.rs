@@ -17,6 +17,7 @@ use crate::{
     host::{Environment, Host},
     load::{Numbers, Plan},
     options::Settings,
+    output::note,
     record::Record,
     rig::Rig,
     round::{Before, call, during_injection, refuse_failures, unconnected},
@@ -25,7 +26,7 @@ use crate::{
 };
 
 /// How long a preparation may take.
-const PREPARATION_TIME_MAX: Duration = Duration::from_secs(60);
+const PREPARATION_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// A series of calls that takes turns with the others.
 struct Turns {
@@ -143,15 +144,28 @@ pub(crate) async fn measure(settings: &Settings, rig: &mut Rig) -> Outcome<Figur
     bar.set_message("checking the sums");
     let mut campaigns = Vec::new();
     let mut stores = Vec::new();
+    let mut used_up = Vec::new();
     for subject in rig.subjects() {
         if let Some(protections) = &subject.protections {
             protections.check(&mut subject.operators().await?).await?;
         }
         campaigns.extend(subject.sums().await?);
         stores.push(Environment::of(subject).await);
+        let mut server = subject.operators().await?;
+        if subject.made.is_used_up(&mut server).await? {
+            used_up.push(format!("the schedule on {}", subject.name));
+        }
     }
     bar.finish_and_clear();
     let series: Vec<Series> = all.iter().map(Turns::series).collect();
+    let baselines = series.iter().filter(|one| one.has_run_out());
+    used_up.extend(baselines.map(Series::label));
+    for pool in used_up {
+        note(&format!(
+            "the units of {pool} ran out, and later draws took none: take more with --units, or \
+             shorter rounds"
+        ));
+    }
     let mut figures = Figures {
         tombola: env!("CARGO_PKG_VERSION"),
         host,
@@ -225,7 +239,16 @@ async fn make_users(plan: &Plan, calls: Grpc) -> Outcome {
         ..calls
     });
     let record = call(&calls, &plan, &Arc::default()).await?;
-    refuse_failures("draws before check", &record)
+    refuse_failures("draws before check", &record)?;
+    if record.calls == CHECKED_USERS {
+        return Ok(());
+    }
+    let message = format!(
+        "before check, {} of {CHECKED_USERS} users drew within {PREPARATION_TIME_MAX:?}: take more \
+         --connections or --outstanding",
+        record.calls
+    );
+    Err(Failure::refused("NOT_PREPARED", message))
 }
 
 impl Turns {

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::{
     calls::Grpc,
     campaigns::{self, Made, Sums},
-    failure::Outcome,
+    failure::{Failure, Outcome},
     output::note,
     postgres::Postgres,
     process::{Process, admin_address, not_started, serving_address},
@@ -326,8 +326,8 @@ impl Subject {
     }
 
     /// Removes what the bench made: closes its campaigns on a running service, deletes its keys on
-    /// a running Redis.
-    pub(crate) async fn leave(mut self) {
+    /// a running Redis. Whether all of that is gone.
+    pub(crate) async fn leave(mut self) -> bool {
         let leave = async {
             if let Kind::Running { .. } = self.kind {
                 let mut server = self.address.operators().await?;
@@ -341,14 +341,19 @@ impl Subject {
         };
         let left: Outcome = tokio::time::timeout(LEAVE_TIME_MAX, leave)
             .await
-            .unwrap_or(Ok(()));
-        if let Err(failure) = left {
-            let prefix = self.redis.as_ref().map_or("bench-", |redis| &redis.prefix);
-            note(&format!(
-                "what the bench made could not be removed ({}): its names begin with {prefix}",
-                failure.message
-            ));
-        }
+            .unwrap_or_else(|_| {
+                let message = format!("it takes longer than {LEAVE_TIME_MAX:?}");
+                Err(Failure::refused("NOT_REMOVED", message))
+            });
+        let Err(failure) = left else {
+            return true;
+        };
+        let prefix = self.redis.as_ref().map_or("bench-", |redis| &redis.prefix);
+        note(&format!(
+            "what the bench made could not be removed ({}): its names begin with {prefix}",
+            failure.message
+        ));
+        false
     }
 }
 

@@ -28,7 +28,8 @@ pub(crate) struct TlsArgs {
         long,
         env = "TOMBOLA_BENCH_TLS_CERT",
         value_name = "FILE",
-        requires = "tls_key"
+        requires = "tls_key",
+        requires = "server"
     )]
     tls_cert: Option<PathBuf>,
     /// The private key of --tls-cert, in PEM
@@ -36,7 +37,8 @@ pub(crate) struct TlsArgs {
         long,
         env = "TOMBOLA_BENCH_TLS_KEY",
         value_name = "FILE",
-        requires = "tls_cert"
+        requires = "tls_cert",
+        requires = "server"
     )]
     tls_key: Option<PathBuf>,
     /// The name in the certificate of --server, if it is not its host

@@ -226,7 +226,24 @@ fn at_a_fixed_rate_every_call_has_its_moment() {
     let figures = figures(directory.path(), line);
     for series in figures["series"].as_array().unwrap() {
         assert_eq!(series["calls"], 100, "{series:#}");
+        // Each has the rate that was asked for, so a ratio would always be 1.
+        assert!(series["over_empty"].is_null(), "{series:#}");
     }
+    assert_eq!(figures["ratios"], serde_json::json!([]));
+}
+
+#[test]
+fn draws_that_found_no_unit_are_noted() {
+    let directory = tempfile::tempdir().unwrap();
+    let line = "--scenario draw --duration 100ms --warm-up 50ms --rounds 1 --connections 2 \
+                --outstanding 4 --units 10";
+    let ended = bench(directory.path(), line);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(
+        ended.stderr.contains("the schedule on embedded ran out"),
+        "{ended:#?}"
+    );
+    assert!(ended.stderr.contains("--units"), "{ended:#?}");
 }
 
 #[test]
@@ -337,7 +354,13 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     bench("--server http://127.0.0.1:port").badly(64, &["HOST:PORT"]);
     bench("--server http://127.0.0.1:1 --baselines").badly(64, &["leave out --server"]);
     bench("--report /nowhere/at/all.html").badly(64, &["/nowhere/at"]);
+    // Nobody may make a file there.
+    bench("--report /proc/all.html").badly(64, &["--report", "/proc/all.html"]);
+    bench("--tls-cert a.pem --tls-key b.pem").badly(64, &["--server"]);
     is_empty(directory.path());
+    let mut too_many = process::bench();
+    too_many.args(["cost", "--users", "20000000"]);
+    Ended::of(&mut too_many).badly(64, &["--users", "20000000"]);
     let nowhere = Path::new("/nowhere/at/all");
     Ended::of(&mut command(nowhere, "")).badly(64, &["--directory", "/nowhere/at/all"]);
     let mut without = command(directory.path(), "--store redis");
@@ -435,6 +458,48 @@ fn who_stops_it_finds_nothing_left() {
         }
     }
     assert_eq!(redis.command(&["DBSIZE"]), "0");
+}
+
+#[test]
+fn what_nohup_starts_goes_on_when_its_terminal_is_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let line = "--scenario deck --duration 1s --warm-up 50ms --rounds 1 --connections 2 \
+                --outstanding 4";
+    let bench = command(directory.path(), line);
+    let mut nohup = Command::new("sh");
+    nohup.args(["-c", r#"trap "" HUP; exec "$@""#, "sh"]);
+    nohup.arg(bench.get_program()).args(bench.get_args());
+    for (name, value) in bench.get_envs() {
+        match value {
+            Some(value) => nohup.env(name, value),
+            None => nohup.env_remove(name),
+        };
+    }
+    let mut child = nohup
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let output = Output::of(&mut child);
+    let deadline = Instant::now() + PATIENCE;
+    // It takes signals before it starts its servers.
+    while children(pid).len() < 2 {
+        assert!(Instant::now() < deadline, "{}", output.text());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let kill = format!("kill -HUP {pid}");
+    assert!(
+        Command::new("sh")
+            .args(["-c", &kill])
+            .status()
+            .unwrap()
+            .success()
+    );
+    output.wait_for_end();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{}", output.text());
+    is_empty(directory.path());
 }
 
 /// The child processes of a process.

@@ -80,6 +80,7 @@ async fn fill(
 }
 
 /// A script that pops the last packet of a list.
+#[derive(Clone)]
 pub(crate) struct RedPacket {
     client: Client,
     keys: [String; 3],
@@ -141,7 +142,7 @@ macro_rules! targets {
 
             async fn connect(&self) -> Result<Self::Caller, Fault> {
                 let connection = connect(&self.client).await?;
-                Ok(BaselineCaller { connection, baseline: std::rc::Rc::new(self.copy()) })
+                Ok(BaselineCaller { connection, baseline: std::rc::Rc::new(self.clone()) })
             }
         }
 
@@ -167,16 +168,6 @@ targets! {
     Counter: |it, number| it.baseline.count(&mut it.connection, &format!("user-{number:010}"), DAY);
 }
 
-impl RedPacket {
-    fn copy(&self) -> Self {
-        Self {
-            client: self.client.clone(),
-            keys: self.keys.clone(),
-            digest: self.digest.clone(),
-        }
-    }
-}
-
 /// The table of prizes as one JSON value. A draw reads it, chooses, and writes it back if it has
 /// not changed meanwhile; otherwise it starts again.
 #[derive(Clone)]
@@ -197,10 +188,6 @@ impl JsonTable {
             client: redis.client().clone(),
             key,
         })
-    }
-
-    fn copy(&self) -> Self {
-        self.clone()
     }
 
     /// Units that are left.
@@ -264,10 +251,6 @@ impl Lock {
             units: set,
             time: LOCK_TIME,
         })
-    }
-
-    fn copy(&self) -> Self {
-        self.clone()
     }
 
     /// The same baseline with a lock that expires sooner.
@@ -357,10 +340,6 @@ impl OneKey {
         })
     }
 
-    fn copy(&self) -> Self {
-        self.clone()
-    }
-
     async fn write(
         &self,
         connection: &mut MultiplexedConnection,
@@ -386,10 +365,6 @@ impl Counter {
             client: redis.client().clone(),
             key: format!("{}:{name}", redis.prefix),
         }
-    }
-
-    fn copy(&self) -> Self {
-        self.clone()
     }
 
     /// The key of a user's counter.

@@ -10,7 +10,7 @@ use std::{
 use tokio::task::JoinSet;
 use tombola::proto::{DrawRequest, DrawResponse};
 
-use super::promises::{Broken, ORDERS};
+use super::promises::{Broken, ORDERS, TOMBOLA};
 use crate::{
     campaigns::QUOTA,
     failure::{Failure, Outcome},
@@ -36,7 +36,7 @@ pub(crate) async fn provoke(subject: &mut Subject) -> Outcome<Vec<Broken>> {
 }
 
 /// Users draw as often as their quota allows, before and after midnight. The store's clock says on
-/// which day a draw was.
+/// which day a draw was. Who could not use up a day's quota has tested nothing.
 async fn midnight(subject: &Subject) -> Outcome<Broken> {
     let lottery = subject.lottery().await?;
     let mut users = JoinSet::new();
@@ -63,10 +63,11 @@ async fn midnight(subject: &Subject) -> Outcome<Broken> {
             drawn
         });
     }
-    let (mut exceeded, mut days) = (0, BTreeSet::new());
+    let (mut exceeded, mut tested, mut days) = (0, 0, BTreeSet::new());
     while let Some(ended) = users.join_next().await {
         let drawn = ended.unwrap_or_default();
         exceeded += u64::from(drawn.values().any(|draws| *draws > QUOTA));
+        tested += u64::from(drawn.values().any(|draws| *draws >= QUOTA));
         days.extend(drawn.into_keys());
     }
     let what = format!(
@@ -77,7 +78,7 @@ async fn midnight(subject: &Subject) -> Outcome<Broken> {
             "a day without a midnight"
         }
     );
-    Ok(Broken::new(&name(subject), "P5", &what, exceeded, USERS))
+    Ok(Broken::new(&name(subject), "P5", &what, exceeded, tested))
 }
 
 /// Sends every order twice, as after a lost answer. Both must have the same outcome and one unit.
@@ -107,10 +108,11 @@ async fn lost_answers(subject: &Subject) -> Outcome<Broken> {
     ))
 }
 
-/// Sends many calls of a user at once, each with an order of its own.
+/// Sends many calls of a user at once, each with an order of its own. Who could not use up the
+/// quota has tested nothing.
 async fn at_once(subject: &Subject) -> Outcome<Broken> {
     let lottery = Arc::new(subject.lottery().await?);
-    let mut exceeded = 0;
+    let (mut exceeded, mut tested) = (0, 0);
     for user in 0..USERS {
         let mut calls = JoinSet::new();
         for call in 0..CALLS_AT_ONCE {
@@ -127,9 +129,10 @@ async fn at_once(subject: &Subject) -> Outcome<Broken> {
             drawn += u32::from(ended.unwrap_or(false));
         }
         exceeded += u64::from(drawn > QUOTA);
+        tested += u64::from(drawn >= QUOTA);
     }
     let what = "a user drew more than the quota by many calls at once";
-    Ok(Broken::new(&name(subject), "P5", what, exceeded, USERS))
+    Ok(Broken::new(&name(subject), "P5", what, exceeded, tested))
 }
 
 fn request(subject: &Subject, user: &str, order: &str) -> DrawRequest {
@@ -142,5 +145,5 @@ fn request(subject: &Subject, user: &str, order: &str) -> DrawRequest {
 }
 
 fn name(subject: &Subject) -> String {
-    format!("tombola, {}", subject.name)
+    format!("{TOMBOLA}, {}", subject.name)
 }

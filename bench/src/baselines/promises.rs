@@ -13,6 +13,8 @@ use crate::{
     redis_server::{RedisServer, redis_failed},
 };
 
+/// How the services under test are named.
+pub(super) const TOMBOLA: &str = "tombola";
 /// Orders whose answer is lost, so that the caller sends them again.
 pub(crate) const ORDERS: u64 = 500;
 /// How often the holder of a lock stalls, how long the lock lives, and how long a stall takes.
@@ -47,6 +49,11 @@ impl Broken {
             times,
             of,
         }
+    }
+
+    /// Whether it is a promise that Tombola broke.
+    pub(crate) fn is_of_tombola(&self) -> bool {
+        self.times > 0 && self.way.starts_with(TOMBOLA)
     }
 }
 
@@ -247,4 +254,17 @@ async fn crashes_of_the_counter(redis: &RedisServer) -> Outcome<Broken> {
         for_ever,
         ORDERS / CRASH_ONE_IN,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_tombola_breaks_counts_against_it() {
+        let broken = |way: &str, times| Broken::new(way, "P4", "", times, 2).is_of_tombola();
+        assert!(broken("tombola, redis", 1));
+        assert!(!broken("tombola, redis", 0));
+        assert!(!broken("SETNX lock, ZREM", 2));
+    }
 }

@@ -4,7 +4,11 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, value_parser};
 
+use super::users::SPARE;
 use crate::{campaigns::UNITS_MAX, options::span, subject::Store};
+
+/// Each user takes a unit, and some are left.
+const USERS_MAX: u64 = UNITS_MAX - SPARE;
 
 #[derive(Args, Clone, Debug)]
 #[command(
@@ -28,7 +32,7 @@ pub(crate) struct CostArgs {
     /// Numbers of users who draw once, one or more
     #[arg(long, env = "TOMBOLA_BENCH_COST_USERS", value_delimiter = ',', value_name = "NUMBERS",
           default_value = "10000,100000,1000000",
-          value_parser = value_parser!(u64).range(100..=100_000_000))]
+          value_parser = value_parser!(u64).range(100..=USERS_MAX))]
     pub(super) users: Vec<u64>,
     /// Numbers of units that wait while draws are timed, one or more
     #[arg(long, env = "TOMBOLA_BENCH_COST_UNITS", value_delimiter = ',', value_name = "NUMBERS",

@@ -7,6 +7,7 @@ use super::work::Work;
 use crate::{
     baselines::OneKey,
     calls::Grpc,
+    campaigns::UNITS_MAX,
     failure::Outcome,
     figures::{Latency, Rounds, Spent},
     load::{Numbers, Plan, Target},
@@ -19,13 +20,15 @@ use crate::{
 /// The measurements take turns, so that all see the same state of the machine.
 const TURNS: usize = 3;
 const INJECTED_A_SECOND: u64 = 100_000;
-/// Enough units for all draws of these measurements.
-const UNITS: u64 = 2_000_000;
+/// Enough units for a second of draws at the peak.
 const UNITS_A_SECOND: f64 = 100_000.0;
+/// All timings take as many units as this many at the peak: one is at the peak, and in each turn
+/// two are at half of it.
+const TIMINGS_AT_THE_PEAK: f64 = 1.0 + TURNS as f64;
 
 pub(super) async fn measure(work: &mut Work<'_>, store: Store) -> Outcome {
-    let seconds = work.args.duration.as_secs_f64() * 8.0;
-    let units = ((seconds * UNITS_A_SECOND) as u64).min(UNITS);
+    let seconds = work.args.duration.as_secs_f64() * TIMINGS_AT_THE_PEAK;
+    let units = ((seconds * UNITS_A_SECOND) as u64).min(UNITS_MAX);
     let kind = work.own(store);
     work.rig
         .open(

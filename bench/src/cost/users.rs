@@ -22,7 +22,7 @@ const CONNECTIONS: usize = 8;
 const OUTSTANDING: usize = 128;
 const TIME_MAX: Duration = Duration::from_secs(3600);
 /// Spare units, so that draws from a nearly empty pool cost the same as from a full one.
-const SPARE: u64 = 1000;
+pub(super) const SPARE: u64 = 1000;
 
 /// A plan with this many draws.
 pub(super) fn draws(calls: u64) -> Plan {
@@ -67,18 +67,20 @@ async fn measure_one(
     let plan = draws(users);
     let record = call(&calls, &plan, &Arc::default()).await?;
     refuse_failures("draws", &record)?;
+    // Some draws may have failed, or come too late.
+    let drawn = (record.calls - record.failures()) as f64;
     let spent = subject.server.as_ref().and_then(|server| server.cpu());
     if let Some(redis) = &subject.redis {
         let after = Bytes::of(Some(redis)).await?;
         let (_, time) = redis.scripts().await?;
         for (kind, what) in KINDS {
-            let bytes = after.kind(kind).saturating_sub(before.kind(kind)) as f64 / users as f64;
+            let bytes = after.kind(kind).saturating_sub(before.kind(kind)) as f64 / drawn;
             work.costs.found(name, what, &at, bytes, "bytes a user");
         }
-        let all = after.all.saturating_sub(before.all) as f64 / users as f64;
+        let all = after.all.saturating_sub(before.all) as f64 / drawn;
         work.costs
             .found(name, "all of Redis's memory", &at, all, "bytes a user");
-        let micros = time.saturating_sub(before.scripts).as_secs_f64() * 1e6 / users as f64;
+        let micros = time.saturating_sub(before.scripts).as_secs_f64() * 1e6 / drawn;
         work.costs
             .found(name, "Redis's time", &at, micros, "µs a draw");
     } else if let Some(data) = subject.data().map(Path::to_owned) {
@@ -87,7 +89,7 @@ async fn measure_one(
         if let Some(server) = subject.server.as_mut() {
             server.stop().await?;
         }
-        let bytes = size(&data, "tombola.sqlite3") as f64 / users as f64;
+        let bytes = size(&data, "tombola.sqlite3") as f64 / drawn;
         work.costs.found(
             name,
             "on disk, its won unit with it",
@@ -100,7 +102,7 @@ async fn measure_one(
         subject.serve_at(AFTER).await?;
     }
     if let (Some(before), Some(after)) = (cpu, spent) {
-        let micros = after.saturating_sub(before).as_secs_f64() * 1e6 / users as f64;
+        let micros = after.saturating_sub(before).as_secs_f64() * 1e6 / drawn;
         work.costs
             .found(name, "server's processor", &at, micros, "µs a draw");
     }

@@ -18,8 +18,8 @@ const DAY_S: f64 = 86_400.0;
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "It takes --duration and some minutes, of which most are the audit. It ends with 1
-if sums or the audit are wrong, or if a call failed for good. A figure that is not flat is reported,
-no failure.
+if sums or the audit are wrong, if a call failed for good, or if a service logged an error or ended
+by itself. A figure that is not flat is reported, no failure.
 
 Example:
   tombola-bench soak --report soak.md
@@ -34,7 +34,7 @@ pub(crate) struct SoakArgs {
     #[arg(long, env = "TOMBOLA_BENCH_SOAK_DAYS", value_name = "DAYS", default_value = "30",
           value_parser = days)]
     days: f64,
-    /// The stores, all under load at the same time
+    /// The stores, all under load at the same time: embedded, redis-settled
     #[arg(
         long,
         env = "TOMBOLA_BENCH_SOAK_STORE",
@@ -43,7 +43,7 @@ pub(crate) struct SoakArgs {
         value_delimiter = ',',
         default_value = "embedded,redis-settled"
     )]
-    pub(super) store: Vec<Store>,
+    store: Vec<Store>,
     /// Calls a second on each store [default: a quarter of what it answers at most while all are
     /// under load, which is measured first]
     #[arg(long, env = "TOMBOLA_BENCH_SOAK_RATE", value_name = "N",
@@ -79,6 +79,19 @@ pub(super) struct Times {
 }
 
 impl SoakArgs {
+    /// The stores, each with a ledger that is settled: the audit reads it.
+    pub(super) fn stores(&self) -> Outcome<&[Store]> {
+        let fits = |store: &Store| matches!(store, Store::Embedded | Store::RedisSettled);
+        let Some(other) = self.store.iter().find(|store| !fits(store)) else {
+            return Ok(&self.store);
+        };
+        Err(Failure::usage(format!(
+            "--store {}: a soak audits a ledger that is settled, by services without TLS: take \
+             embedded or redis-settled",
+            other.name()
+        )))
+    }
+
     /// The times: the clock's speed is a whole number, so the load may be a little shorter.
     pub(super) fn times(&self) -> Outcome<Times> {
         let story = Duration::from_secs_f64((self.days * DAY_S).round());
@@ -142,9 +155,24 @@ mod tests {
         soak: SoakArgs,
     }
 
-    fn times(line: &str) -> Outcome<Times> {
+    fn args(line: &str) -> SoakArgs {
         let words = std::iter::once("x").chain(line.split_whitespace());
-        Line::parse_from(words).soak.times()
+        Line::parse_from(words).soak
+    }
+
+    fn times(line: &str) -> Outcome<Times> {
+        args(line).times()
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_audited_is_refused_before_the_run() {
+        assert_eq!(args("").stores().unwrap().len(), 2);
+        for other in ["redis", "redis-strict", "embedded-secured"] {
+            let refused = args(&format!("--store embedded,{other}"));
+            let refused = refused.stores().unwrap_err();
+            let named = format!("--store {other}:");
+            assert!(refused.message.contains(&named), "{refused}");
+        }
     }
 
     #[test]

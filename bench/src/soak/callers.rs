@@ -1,13 +1,16 @@
 //! The load of a soak: users of a fixed population who draw, grab, and now and then repeat a
 //! request that was answered.
 
-use std::{rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc, time::Duration};
 
 use jiff::SignedDuration;
 use tombola::proto::{DrawRequest, Outcome};
 use tonic::Status;
 
-use super::{links::Links, stage::Stage};
+use super::{
+    links::{CALL_TIME_MAX, Links},
+    stage::Stage,
+};
 use crate::{
     envelopes::Envelopes,
     failure::{Fault, reason},
@@ -61,6 +64,8 @@ impl Target for Load {
 }
 
 impl Caller for SoakCaller {
+    const ANSWER_TIME_MAX: Duration = CALL_TIME_MAX;
+
     async fn call(&mut self, number: u64) -> Answer {
         match number % 32 {
             0 => self.grab(number).await,

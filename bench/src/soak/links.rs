@@ -25,6 +25,8 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
 const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(15);
 /// How long a call is repeated until it has failed for good.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than a call can take: its last attempt begins before patience ends.
+pub(super) const CALL_TIME_MAX: Duration = PATIENCE.saturating_add(Duration::from_secs(30));
 /// The pause between two attempts, as a service asks for it when it has too many calls.
 const PAUSE_MS: Range<u64> = 100..500;
 

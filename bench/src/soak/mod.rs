@@ -51,12 +51,12 @@ pub(crate) async fn measure(
     program: Option<PathBuf>,
     rig: &mut Rig,
 ) -> Outcome<Soak> {
-    let times = args.times()?;
+    let (times, stores) = (args.times()?, args.stores()?);
     args.report.as_deref().map_or(Ok(()), check_report)?;
     let directory = directory(args.directory.clone())?;
     let program = program::find(program)?;
     let host = Host::look(&directory);
-    for store in &args.store {
+    for store in stores {
         let kind = Kind::Own {
             program: program.clone(),
             store: *store,

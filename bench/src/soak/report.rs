@@ -116,6 +116,7 @@ impl StoreSoak {
         let calls: u64 = self.samples.iter().map(|one| one.calls).sum();
         let services = &self.services;
         let (sums, off) = (&self.sums, self.sums.iter().filter(|one| !one.balanced));
+        let even = self.samples.iter().filter(|one| one.balanced);
         format!(
             "{servers}- Load: {} calls a second{peak}; {} calls.\n\
              - Services: {} starts, {} stops by SIGTERM, {} by SIGKILL.\n\
@@ -124,8 +125,8 @@ impl StoreSoak {
              - Attempts that were made again:{}\n\
              - Draws: {} answered, {} counted by the store; {} asked for again, with the same \
              answer.\n\
-             - Sums (P2): {} of {} add up at the end, and all of {} samples. The audit took {:.0} \
-             s, {:.1} s after the load the ledger was settled.\n\
+             - Sums (P2): {} of {} add up at the end, and in {} of {} samples. The audit took \
+             {:.0} s, {:.1} s after the load the ledger was settled.\n\
              - Faults: {}.",
             grouped(self.rate),
             grouped(calls),
@@ -142,6 +143,7 @@ impl StoreSoak {
             grouped(self.replays),
             sums.len() - off.count(),
             sums.len(),
+            even.count(),
             self.samples.len(),
             self.audit_seconds,
             self.settling_seconds,
@@ -255,5 +257,43 @@ fn counts(by_reason: &BTreeMap<String, u64>) -> String {
     match counts.is_empty() {
         true => "none".into(),
         false => counts.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::soak::flat::tests::sample;
+
+    #[test]
+    fn samples_whose_sums_are_wrong_are_not_counted_with_the_others() {
+        let mut samples = vec![sample(0, 1), sample(1, 1)];
+        samples[1].balanced = false;
+        let found = StoreSoak {
+            environment: Environment {
+                store: "embedded".into(),
+                redis_version: String::new(),
+                appendonly: String::new(),
+                appendfsync: String::new(),
+                postgres_version: String::new(),
+                protections: "",
+            },
+            peak_per_second: None,
+            rate: 1,
+            services: ServicesRecord::default(),
+            samples,
+            trends: Vec::new(),
+            versions: 1,
+            sums: Vec::new(),
+            draws_answered: 0,
+            draws_counted: 0,
+            replays: 0,
+            retries: BTreeMap::new(),
+            settling_seconds: 0.0,
+            audit_seconds: 0.0,
+            faults: Vec::new(),
+        };
+        let summary = found.summary();
+        assert!(summary.contains("and in 1 of 2 samples"), "{summary}");
     }
 }

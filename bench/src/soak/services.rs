@@ -50,6 +50,8 @@ pub(super) struct ServicesRecord {
     pub(super) removed: u64,
     /// What services logged as an error, the first lines.
     pub(super) errors: Vec<String>,
+    /// Services that ended by themselves, or did not stop.
+    pub(super) faults: Vec<String>,
 }
 
 impl<'a> Services<'a> {
@@ -78,7 +80,10 @@ impl<'a> Services<'a> {
     /// Starts those that do not run.
     pub(super) async fn complete(&mut self) -> Outcome {
         for index in 0..self.running.len() {
-            if self.running[index].is_none() {
+            if self.running[index].as_mut().is_none_or(Process::has_ended) {
+                if let Some(process) = self.take(index) {
+                    self.read_log(&process);
+                }
                 self.start_one(index).await?;
             }
         }
@@ -100,16 +105,26 @@ impl<'a> Services<'a> {
             sleep(every).await;
             let index = turn as usize % count;
             let is_killed = has_others && turn % KILLED == KILLED - 1;
-            self.stop_one(index, is_killed).await?;
+            self.stop_one(index, is_killed).await;
             sleep(away).await;
             self.start_one(index).await?;
         }
         pending().await
     }
 
-    async fn stop_one(&mut self, index: usize, is_killed: bool) -> Outcome {
-        let Some(mut process) = self.running[index].take() else {
-            return Ok(());
+    /// Takes the process of a service. That it has ended by itself is a fault.
+    fn take(&mut self, index: usize) -> Option<Process> {
+        let mut process = self.running[index].take()?;
+        if process.has_ended() {
+            let fault = format!("service {index} ended by itself");
+            self.record.faults.push(fault);
+        }
+        Some(process)
+    }
+
+    async fn stop_one(&mut self, index: usize, is_killed: bool) {
+        let Some(mut process) = self.take(index) else {
+            return;
         };
         note(&format!(
             "{}: service {index} is {}",
@@ -119,13 +134,14 @@ impl<'a> Services<'a> {
         if is_killed {
             self.record.killed += 1;
         } else {
-            process.stop().await?;
-            self.record.terminated += 1;
+            match process.stop().await {
+                Ok(()) => self.record.terminated += 1,
+                Err(failure) => self.record.faults.push(failure.message),
+            }
         }
         self.read_log(&process);
         drop(process);
         self.stage.exit(index);
-        Ok(())
     }
 
     async fn start_one(&mut self, index: usize) -> Outcome {
@@ -157,12 +173,17 @@ impl<'a> Services<'a> {
     }
 
     /// Stops all services; what happened to them.
-    pub(super) async fn end(mut self) -> Outcome<ServicesRecord> {
-        for process in std::mem::take(&mut self.running).iter_mut().flatten() {
-            process.stop().await?;
-            self.read_log(process);
+    pub(super) async fn end(mut self) -> ServicesRecord {
+        for index in 0..self.running.len() {
+            let Some(mut process) = self.take(index) else {
+                continue;
+            };
+            if let Err(failure) = process.stop().await {
+                self.record.faults.push(failure.message);
+            }
+            self.read_log(&process);
         }
-        Ok(self.record)
+        self.record
     }
 
     fn read_log(&mut self, process: &Process) {

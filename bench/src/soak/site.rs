@@ -161,14 +161,16 @@ impl<'a> Site<'a> {
         let any = self.stage.pick(0);
         let any = any.ok_or_else(|| Failure::refused("BUG", "no service runs"))?;
         let begun = Instant::now();
-        campaigns::wait_until_settled(&mut any.address.operators().await?).await?;
+        let settled =
+            async { campaigns::wait_until_settled(&mut any.address.operators().await?).await };
+        let settled: Outcome = settled.await;
         let settling = begun.elapsed();
         let (sums, versions) = sums(&self.links, &self.subject.name, &main.id).await?;
         let begun = Instant::now();
         let audited = self.audit(&any.address.url).await;
         let audit = begun.elapsed();
         let environment = Environment::of(self.subject).await;
-        let services = self.services.end().await?;
+        let services = self.services.end().await;
         let books = self.stage.books();
         let draws_counted = sums.iter().map(|one| one.draws).sum();
         let mut faults = books.first_faults;
@@ -192,8 +194,11 @@ impl<'a> Site<'a> {
             books.draws != draws_counted,
             format!("{} draws were answered, {draws_counted} made", books.draws),
         );
-        if let Err(failure) = audited {
+        for failure in [settled, audited].into_iter().filter_map(Result::err) {
             add(true, failure.message);
+        }
+        for fault in &services.faults {
+            add(true, fault.clone());
         }
         for line in &services.errors {
             add(true, format!("a service logged: {line}"));

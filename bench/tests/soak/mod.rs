@@ -47,3 +47,10 @@ fn a_soak_whose_clock_would_be_too_fast_is_refused() {
     command.args(["soak", "--duration", "1m"]);
     Ended::of(&mut command).badly(64, &["--days", "--duration", "1000"]);
 }
+
+#[test]
+fn a_soak_on_a_store_that_cannot_be_audited_is_refused() {
+    let mut command = process::bench();
+    command.args(["soak", "--store", "embedded,redis"]);
+    Ended::of(&mut command).badly(64, &["--store redis", "redis-settled"]);
+}
