@@ -1,8 +1,10 @@
 //! Clients that draw until their server is gone, and remember the responses.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 use tombola::{
     model::file,
     proto::{ApplyCampaignRequest, DrawRequest, DrawResponse, Funding},
@@ -14,6 +16,9 @@ use crate::process::Server;
 
 /// Clients that run in parallel.
 const CLIENTS: u64 = 24;
+/// How long a client waits for a response. A library may wait for ever for a connection that ended
+/// just when the call was made.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A schedule, a deck that is dealt again without its grand prize, and limits that are soon
 /// reached.
@@ -200,9 +205,10 @@ impl Client {
         let mut attempts = Vec::new();
         loop {
             let request = request(&mut self.rng, &self.name, self.generation, attempts.len());
-            let heard = match lottery.draw(request.clone()).await {
-                Ok(response) => Heard::Answer(Box::new(response.into_inner())),
-                Err(status) => heard_from(&status),
+            let heard = match timeout(PATIENCE, lottery.draw(request.clone())).await {
+                Ok(Ok(response)) => Heard::Answer(Box::new(response.into_inner())),
+                Ok(Err(status)) => heard_from(&status),
+                Err(_) => Heard::Nothing,
             };
             let is_over = matches!(heard, Heard::Nothing);
             attempts.push(Attempt { request, heard });
