@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap, hash_map::Entry};
 
 use super::{
-    Personal, PersonalOdds,
+    Guarantee, Personal, PersonalOdds,
     chain::{Chain, Layers, State},
     progress::Counter,
     rule::{self, Chance},
@@ -126,11 +126,15 @@ fn key(prize: Option<PrizeNo>) -> (bool, Option<PrizeNo>) {
 }
 
 /// How often the rule compares prizes in a draw, at most: each outcome that is still possible with
-/// the prizes of each guarantee.
+/// the prizes of each guarantee that raises or shares chances. Any other guarantee looks each of
+/// its prizes up once.
 fn comparisons_of_a_draw(personal: &Personal, odds: &PersonalOdds) -> u64 {
-    let prizes = personal.guarantees.iter().map(|it| it.prizes.len());
-    let guaranteed: usize = prizes.sum();
-    (odds.outcomes().count() * (1 + guaranteed)) as u64
+    let (compared, plain): (Vec<&Guarantee>, Vec<&Guarantee>) = personal
+        .guarantees
+        .iter()
+        .partition(|it| !it.ramp.is_empty() || !it.among.is_empty());
+    let prizes = |of: &[&Guarantee]| of.iter().map(|it| it.prizes.len()).sum::<usize>();
+    (odds.outcomes().count() * (1 + prizes(&compared)) + prizes(&plain)) as u64
 }
 
 /// Every way in which a draw may come out, with its probability. An outcome may come several times.
@@ -195,10 +199,7 @@ impl Chance for Branch {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{
-        Guarantee,
-        tests::{guarantee, odds, personal, ramp},
-    };
+    use super::super::tests::{guarantee, odds, personal, ramp};
     use super::*;
 
     #[test]
@@ -210,7 +211,14 @@ mod tests {
             ramp: vec![ramp(1, 1)],
             ..guarantee(&format!("g{number}"), &prizes, 10)
         };
-        let personal = personal(odds.clone(), (0..5).map(rising).collect());
+        let with = |guarantees| personal(odds.clone(), guarantees);
+        // Without a ramp each prize of a guarantee is looked up once in a draw.
+        let plain = (0..5).map(|number| guarantee(&format!("g{number}"), &prizes, 10));
+        assert_eq!(
+            comparisons_of_a_draw(&with(plain.collect()), &odds),
+            21 + 100
+        );
+        let personal = with((0..5).map(rising).collect());
         // A draw takes at most 21 times 101 comparisons, and one of the first state comes out in 5
         // times 20 ways and in one more.
         let comparisons = 21 * 101;
