@@ -7,7 +7,7 @@ read_globals = {
     "FORFEITED", "BLANK", "CODED", "GUARANTEED", "GUARANTEES", "NOTHING_DUE", "WINS_LIMIT", "PRIZE_CAP", "BUDGET", "BLOCKED", "CONSOLATION_ONLY", "LIFECYCLE_OPEN", "LIFECYCLE_PAUSED", "LIFECYCLE_CLOSED", "OPEN_GRANTS_MAX", "MANY_GRABS", "LOW_PACKETS", "LOW_PACKETS_OF_MANY",
     -- what modules return
     "digits", "server_time", "read_clock", -- clock
-    "open_to_look", "open_to_read", -- store
+    "open_to_look", "open_to_read", "allow_full_memory", -- store
     "open_to_write", "server_replid", "reply_head", "number_of_fork", "append", "numbered", "last_number", "ledger_is_gone", -- writing
     "settled_entry", "jumps_after", "jumps_with", "oldest_after", "is_backlogged", -- backlog
     "start_of", "read_record", "after_counts", -- record

@@ -113,9 +113,6 @@ scripts! {
     UPGRADE = "upgrade" ["writing"];
     /// Reads or makes a partition's identity.
     IDENTIFY = "identify" ["writing"];
+    /// Writes to a partition without a change, so that replicas can confirm all that came before.
+    BARRIER = "barrier";
 }
-
-/// Writes to a partition without a change, so that replicas can confirm all that came before. It
-/// has neither modules nor constants.
-pub(crate) static BARRIER: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[include_str!("../lua/barrier.lua")]));

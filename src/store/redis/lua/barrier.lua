@@ -6,8 +6,7 @@
 if redis.call('EXISTS', KEYS[1]) == 0 then
     return 0
 end
--- A full server refuses the first write of a script if that may need memory, and no later one. What
--- was written before must be confirmed there too, so the first write here needs none.
-redis.call('HDEL', KEYS[1], 'none')
+-- What was written before must be confirmed on a full server too.
+allow_full_memory()
 redis.call('HSET', KEYS[1], 'barrier', '1')
 return 1

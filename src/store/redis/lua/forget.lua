@@ -109,8 +109,7 @@ local function begin_after(id)
     number, cursor, older = 0, '0', 0
 end
 
--- A full server refuses the first write of a script if that may need memory, and no later one.
-redis.call('HDEL', KEYS[1], 'none')
+allow_full_memory()
 if campaign == '' then
     if now - began >= math.max(longest / 2, INTERVAL_MIN) then
         began, memory, memory_before = now, 0, memory

@@ -19,8 +19,7 @@ if replid ~= known_fork then
     local entry = string.format('{"kind":"forked","replid":"%s","base":%s,"mark":%d}', replid,
         digits(last), mark)
     local count = last_number(KEYS[1]) + 1
-    -- A full server refuses the first write of a script if that may need memory, and no later one.
-    redis.call('HDEL', KEYS[1], 'none')
+    allow_full_memory()
     if not append(last, number, 't', digits(now), 'n', 1, 'j', entry,
         numbered(format, count, digits(mark))) then
         return ledger_is_gone()

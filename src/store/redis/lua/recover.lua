@@ -18,8 +18,7 @@ local forked = number_of_fork(math.max(last, tonumber(acknowledged)), now, tonum
 local entry = string.format('{"kind":"forked","replid":"%s","base":%s,"mark":%s}', replid,
     digits(last), ARGV[5])
 local digits_now, count = digits(now), last_number(KEYS[1])
--- A full server refuses the first write of a script if that may need memory, and no later one.
-redis.call('HDEL', KEYS[1], 'none')
+allow_full_memory()
 if not append(last, forked, 't', digits_now, 'n', 1, 'j', entry,
     numbered(format, count + 1, ARGV[5])) then
     return ledger_is_gone()

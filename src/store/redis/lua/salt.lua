@@ -11,9 +11,8 @@ if refusal then
 end
 local kept = redis.call('HGET', KEYS[2], ARGV[3])
 if not kept then
-    -- A full server refuses the first write of a script if that may need memory, and no later one.
-    -- Entries that wait there can be settled only with these few bytes.
-    redis.call('HDEL', KEYS[1], 'none')
+    -- Entries that wait on a full server can be settled only with these few bytes.
+    allow_full_memory()
     redis.call('HSET', KEYS[2], ARGV[3], ARGV[4])
     kept = ARGV[4]
 end

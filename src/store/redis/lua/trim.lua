@@ -30,7 +30,7 @@ if is_news then
     end
     jumps = jumps_after(number)
 end
--- A full server refuses the first write of a script if that may need memory, and no later one.
+-- XTRIM needs no memory, so a full server takes the writes after it too (see `allow_full_memory`).
 local removed = redis.call('XTRIM', KEYS[2], 'MINID', '~', item)
 if is_news then
     redis.call('HSET', KEYS[1], 'settled', settled .. ' ' .. digits(at), 'jumps', jumps)

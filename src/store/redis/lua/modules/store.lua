@@ -1,7 +1,7 @@
 -- Shared by all scripts: the opening of the partition, which each script does first.
 --
 -- Reads  clock
--- Gives  open_to_look, open_to_read
+-- Gives  open_to_look, open_to_read, allow_full_memory
 --        What may be done in a partition that is halted or has forked: looking always works,
 --        reading unless it is halted, writing (see writing.lua) only in the current fork.
 --
@@ -33,6 +33,15 @@
 --   'K'            another server serves the partition: a fork must be recorded first
 --   'W', micros    the fork opens only after this time
 --   'N', format    the data are of this format, which is newer than this version's
+
+-- Lets this script write although the server has reached its memory limit; call it before the first
+-- write. Redis then refuses a command that may need memory, but only as long as the script has not
+-- written: a script must not be broken off halfway. To remove a field that does not exist needs no
+-- memory and changes nothing, and yet it counts as a write. For writes of a few bytes without which
+-- a full server could not become less full, or could not go on later.
+local function allow_full_memory()
+    redis.call('HDEL', KEYS[1], 'none')
+end
 
 -- The first of the service's witnesses that this partition contradicts: the service has
 -- acknowledged an entry that is not here. As text: replication id, number of the last acknowledged
@@ -78,6 +87,7 @@ local function open(is_look)
         halt = lost_entries(sequence, replid)
         if halt then
             halt = halt .. ' ' .. digits(now)
+            allow_full_memory()
             redis.call('HSET', KEYS[1], 'halt', halt)
         end
     end
@@ -95,4 +105,4 @@ local function open_to_read()
     return open(false)
 end
 
-return open_to_look, open_to_read
+return open_to_look, open_to_read, allow_full_memory
