@@ -21,6 +21,7 @@ use super::{
     wal::Wal,
 };
 use crate::{
+    ending,
     metrics::STORE,
     model::Moment,
     store::{Executed, StoreError, clock::Clock},
@@ -239,8 +240,8 @@ fn is_failed_write(error: &rusqlite::Error) -> bool {
     })
 }
 
-/// The writer ends: in order, when its inbox is closed and empty, or by a panic. Then the store
-/// must say so.
+/// The writer ends: in order, when its inbox is closed and empty, or by a panic. After a panic
+/// nothing can be written until the next start, so the process ends.
 struct WriterEnd {
     inbox: Arc<Inbox>,
     failing: Arc<AtomicBool>,
@@ -249,13 +250,13 @@ struct WriterEnd {
 impl Drop for WriterEnd {
     fn drop(&mut self) {
         self.failing.store(true, Ordering::Relaxed);
+        self.inbox.abandon(&stopped(Executed::No));
         if std::thread::panicking() {
-            error!(
-                "the embedded store's writer has panicked: nothing is written any more, restart \
-                 the service"
+            ending::end(
+                "the embedded store's writer has panicked, and nothing can be written any more, so \
+                 the process ends: start it again, and report the panic",
             );
         }
-        self.inbox.abandon(&stopped(Executed::No));
     }
 }
 

@@ -1,4 +1,13 @@
-use std::sync::mpsc::Receiver;
+use std::{
+    env,
+    mem::ManuallyDrop,
+    path::Path,
+    process::Command,
+    sync::{
+        OnceLock,
+        mpsc::{Receiver, Sender, channel},
+    },
+};
 
 use rusqlite::ffi;
 use tokio::sync::oneshot;
@@ -10,13 +19,46 @@ use crate::store::{
     sqlite::{Options, SqliteStore, forget::ForgetCommand, job::job},
 };
 
-/// Work that says that it has begun, and makes the writer itself panic once it may go on.
-struct Fatal {
-    has_begun: Option<oneshot::Sender<()>>,
-    may_go_on: Receiver<()>,
+/// The variable by which a test that runs itself in a child process names the child's data.
+const CHILD_DATA: &str = "TOMBOLA_TEST_CHILD_DATA";
+/// Set in the child process once its process may end.
+static SEEN: OnceLock<()> = OnceLock::new();
+
+fn open(directory: &Path, clock: Arc<dyn Clock>) -> SqliteStore {
+    SqliteStore::open(Options {
+        directory: directory.into(),
+        clock,
+        request_memory: Duration::from_secs(60),
+        key_fingerprint: "key".into(),
+    })
+    .unwrap()
 }
 
-impl Job for Fatal {
+/// Work that says that it has begun, and ends once it may go on. The answer may make the writer
+/// itself panic.
+struct Gate {
+    has_begun: Option<oneshot::Sender<()>>,
+    may_go_on: Receiver<()>,
+    is_fatal: bool,
+}
+
+impl Gate {
+    /// Keeps the writer at work until something is sent.
+    async fn hold(store: &SqliteStore, is_fatal: bool) -> Sender<()> {
+        let (go_on, may_go_on) = channel();
+        let (begun, has_begun) = oneshot::channel();
+        let gate = Self {
+            has_begun: Some(begun),
+            may_go_on,
+            is_fatal,
+        };
+        store.inbox.push(Box::new(gate)).unwrap();
+        has_begun.await.unwrap();
+        go_on
+    }
+}
+
+impl Job for Gate {
     fn may_be_refused(&self) -> bool {
         false
     }
@@ -35,12 +77,13 @@ impl Job for Fatal {
 
     fn run(&mut self, _step: &mut Step<'_>) -> bool {
         self.has_begun.take().unwrap().send(()).unwrap();
-        self.may_go_on.recv().unwrap();
+        // An error means that the test has failed.
+        self.may_go_on.recv().ok();
         true
     }
 
     fn answer(self: Box<Self>, _commit: Result<(), &StoreError>) {
-        panic!("as a test wants it");
+        assert!(!self.is_fatal, "as a test wants it");
     }
 }
 
@@ -54,31 +97,43 @@ fn executed<T: std::fmt::Debug>(answer: &Result<T, StoreError>) -> Executed {
     }
 }
 
+/// The test runs itself in a child process, which is the one that ends.
 #[tokio::test]
-async fn a_writer_that_is_gone_fails_all_calls_and_is_not_serving() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open(Options {
-        directory: directory.path().into(),
-        clock: Arc::new(SystemClock),
-        request_memory: Duration::from_secs(60),
-        key_fingerprint: "key".into(),
-    })
-    .unwrap();
+async fn a_writer_that_panics_ends_the_process() {
+    if let Some(data) = env::var_os(CHILD_DATA) {
+        return panic_and_fail_all_calls(Path::new(&data)).await;
+    }
+    let data = tempfile::tempdir().unwrap();
+    let name = "store::sqlite::writer::tests::a_writer_that_panics_ends_the_process";
+    let ended = Command::new(env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(CHILD_DATA, data.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    // A child whose assertions fail ends with 101.
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("the process ends"), "{said}");
+}
+
+/// The calls are answered before the process ends.
+async fn panic_and_fail_all_calls(data: &Path) {
+    ending::say_by(|words| {
+        eprintln!("{words}");
+        SEEN.wait();
+    });
+    // If an assertion fails, nobody may wait for the writer, which waits for the test.
+    let store = ManuallyDrop::new(open(data, Arc::new(SystemClock)));
     store.now().await.unwrap();
-    let (go_on, may_go_on) = std::sync::mpsc::channel();
-    let (begun, has_begun) = oneshot::channel();
-    let fatal = Fatal {
-        has_begun: Some(begun),
-        may_go_on,
-    };
-    store.inbox.push(Box::new(fatal)).unwrap();
-    has_begun.await.unwrap();
+    let go_on = Gate::hold(&store, true).await;
     let (behind, answer) = job(ForgetCommand);
     store.inbox.push(behind).unwrap();
     go_on.send(()).unwrap();
     assert_eq!(executed(&answer.await.unwrap()), Executed::No);
     assert_eq!(executed(&store.submit(ForgetCommand).await), Executed::No);
     assert_eq!(executed(&store.now().await), Executed::No);
+    SEEN.set(()).unwrap();
+    drop(ManuallyDrop::into_inner(store)); // waits for the writer
 }
 
 #[test]
@@ -140,13 +195,7 @@ impl Job for Trim {
 #[tokio::test]
 async fn a_command_that_fails_does_not_make_trimming_begin_anew() {
     let directory = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open(Options {
-        directory: directory.path().into(),
-        clock: Arc::new(SystemClock),
-        request_memory: Duration::from_secs(60),
-        key_fingerprint: "key".into(),
-    })
-    .unwrap();
+    let store = open(directory.path(), Arc::new(SystemClock));
     let trim = async |to, is_sound| {
         let (answer, found) = oneshot::channel();
         let job = Trim {
@@ -187,13 +236,7 @@ async fn time_that_stands_still_is_told_until_it_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let clock = Arc::new(Settable(AtomicI64::new(0)));
     clock.set(100);
-    let store = SqliteStore::open(Options {
-        directory: directory.path().into(),
-        clock: Arc::clone(&clock) as Arc<dyn Clock>,
-        request_memory: Duration::from_secs(60),
-        key_fingerprint: "key".into(),
-    })
-    .unwrap();
+    let store = open(directory.path(), Arc::clone(&clock) as Arc<dyn Clock>);
     store.submit(ForgetCommand).await.unwrap();
     assert_eq!(store.standing_still(), []);
     let until = clock.now();
