@@ -289,7 +289,7 @@ pub trait ProposalStore: Send + Sync {
         proposal: &ProposalId,
     ) -> Result<Option<Arc<Campaign>>>;
 
-    /// Campaigns that have proposals, by id, after `after`, at most `limit`.
+    /// Campaigns that have proposals which are still kept, by id, after `after`, at most `limit`.
     async fn campaigns_with_proposals(
         &self,
         after: Option<&CampaignId>,

@@ -63,8 +63,12 @@ impl ProposalStore for MemoryStore {
         after: Option<&CampaignId>,
         limit: usize,
     ) -> Result<Vec<CampaignId>> {
-        let core = self.turn().await?;
-        let ids = core.proposals.keys();
+        let mut core = self.turn().await?;
+        let now = core.now();
+        // What nobody needs any more stays in the map until the next proposal.
+        let kept = core.proposals.iter();
+        let kept = kept.filter(|(_, kept)| kept.list.kept_until() >= now);
+        let ids = kept.map(|(id, _)| id);
         let ids = ids.filter(|id| after.is_none_or(|after| *id > after));
         Ok(ids.take(limit).cloned().collect())
     }

@@ -63,11 +63,14 @@ impl ProposalStore for SqliteStore {
         limit: usize,
     ) -> Result<Vec<CampaignId>> {
         let after = after.map_or_else(String::new, ToString::to_string);
+        let now = self.clock_now().as_micros();
         self.read(move |db| {
-            let sql = "SELECT campaign FROM proposals WHERE campaign > ?1
+            // What nobody needs any more stays in the table until the next proposal.
+            let sql = "SELECT campaign FROM proposals WHERE campaign > ?1 AND kept_until >= ?3
                        ORDER BY campaign LIMIT ?2";
             let mut statement = db.prepare_cached(sql)?;
-            let ids = statement.query_map(params![after, limit], |row| row.get::<_, String>(0))?;
+            let values = params![after, limit, now];
+            let ids = statement.query_map(values, |row| row.get::<_, String>(0))?;
             ids.map(|id| {
                 let id = CampaignId::parse("campaign", &id?);
                 id.map_err(|problem| StoreError::corrupt(problem.message))

@@ -24,6 +24,7 @@ promises![
     a_proposal_is_void_once_its_base_version_moved,
     a_proposal_expires_and_is_removed_later,
     proposals_that_nobody_needs_leave_with_the_next_step,
+    a_campaign_whose_proposals_nobody_needs_is_not_listed,
     parallel_approvals_apply_once,
     an_approval_and_a_rejection_at_once_have_one_winner,
     retries_are_answered_again_and_reused_ids_are_refused,
@@ -366,6 +367,19 @@ async fn proposals_that_nobody_needs_leave_with_the_next_step(world: &mut World)
         left += world.store().proposals(id).await.unwrap().0.len();
     }
     assert!(left < others.len(), "all of them are still there");
+}
+
+/// Nobody proposes anything in between, so the proposal itself may still be there.
+async fn a_campaign_whose_proposals_nobody_needs_is_not_listed(world: &mut World) {
+    propose_stock(world, 1000, "p").await;
+    let id = yaml(true, 1000).id.clone();
+    let second = Duration::from_secs(1);
+    world.pass(WEEK + DONE_PROPOSAL_KEPT - second).await;
+    let listed = world.store().campaigns_with_proposals(None, 10).await;
+    assert_eq!(listed.unwrap(), [id]);
+    world.pass(2 * second).await;
+    let listed = world.store().campaigns_with_proposals(None, 10).await;
+    assert_eq!(listed.unwrap(), []);
 }
 
 async fn parallel_approvals_apply_once(world: &mut World) {
