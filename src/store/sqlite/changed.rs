@@ -106,8 +106,9 @@ struct Progress {
     done: i64,
     /// The row that was written last in this round, or one before all others.
     hand: Key,
-    /// The first row of the log to look at, for each campaign whose rows are being removed.
-    removing: BTreeMap<i64, i64>,
+    /// The rows of the log that are still to be looked at, for each campaign whose rows are being
+    /// removed: the first one, and the last one.
+    removing: BTreeMap<i64, (i64, i64)>,
 }
 
 impl Changed {
@@ -276,8 +277,9 @@ impl Changed {
         Ok(())
     }
 
-    /// Removes a chunk of what waits of a campaign that nobody draws from any more; false once
-    /// nothing is left.
+    /// Removes a chunk of what waits of a campaign that has a tombstone; false once nothing is
+    /// left. The first step notes the end of the log. Rows behind it are of other campaigns: draws
+    /// of this one are refused, and its requests are not forgotten one by one any more.
     pub(super) fn remove(&mut self, db: &Connection, campaign: i64) -> rusqlite::Result<bool> {
         let begin = |campaign| Key::new(campaign, "", "");
         let range = begin(campaign)..begin(campaign + 1);
@@ -289,15 +291,16 @@ impl Changed {
             }
             keys.len()
         });
-        let from = self.progress.removing.get(&campaign).copied();
-        let from = from.unwrap_or(self.progress.first);
-        let until = (from + SEARCHED_MAX).min(self.progress.last + 1);
+        let Progress { first, last, .. } = self.progress;
+        let removing = self.progress.removing.get(&campaign).copied();
+        let (from, last) = removing.unwrap_or((first, last));
+        let until = (from + SEARCHED_MAX).min(last + 1);
         let sql = "DELETE FROM changed_users WHERE no >= ?1 AND no < ?2 AND campaign = ?3";
         db.prepare_cached(sql)?
             .execute(params![from, until, campaign])?;
-        self.progress.removing.insert(campaign, until);
+        self.progress.removing.insert(campaign, (until, last));
         self.stuck.retain(|key| key.campaign != campaign);
-        Ok(removed == CHUNK_AT_TICK || until <= self.progress.last)
+        Ok(removed == CHUNK_AT_TICK || until <= last)
     }
 
     /// Forgets how far the removal of a campaign is, which has ended.

@@ -176,6 +176,18 @@ impl World {
         assert_eq!(self.count(sql, [campaign]), 0);
     }
 
+    /// Changes more users of a campaign than a step of a removal looks through.
+    fn change_many(&mut self, campaign: i64) {
+        self.db.execute_batch("BEGIN IMMEDIATE").unwrap();
+        for number in 0..=SEARCHED_MAX {
+            let key = Key::new(campaign, &format!("u{number}"), "");
+            self.changed.put(key, Row::Record(Box::default()));
+        }
+        self.changed.flush(&self.db).unwrap();
+        self.db.execute_batch("COMMIT").unwrap();
+        self.changed.publish();
+    }
+
     fn count(&self, sql: &str, params: impl rusqlite::Params) -> u64 {
         self.db.query_row(sql, params, |row| row.get(0)).unwrap()
     }
@@ -485,6 +497,24 @@ fn removals_that_take_turns_both_come_to_an_end_through_faults() {
         assert!(steps < 10, "they begin anew for ever");
     }
     assert!(steps > 1, "the log has one part only");
+}
+
+#[test]
+fn a_removal_gets_to_its_end_although_the_log_grows_as_fast_as_it_is_looked_through() {
+    let mut world = World::new();
+    let (removed, drawn_from) = (world.campaign, world.campaign + 1);
+    world.change_many(removed);
+    let mut steps = 0;
+    while world.changed.remove(&world.db, removed).unwrap() {
+        world.change_many(drawn_from);
+        steps += 1;
+        assert!(steps < 10, "it goes on for ever");
+    }
+    let sql = "SELECT COUNT(*) FROM changed_users WHERE campaign = ?1 AND no > 0";
+    assert_eq!(world.count(sql, [removed]), 0);
+    let is_of_removed = |key: &Key| key.campaign == removed;
+    assert!(!world.waiting.read(|rows| rows.keys().any(is_of_removed)));
+    assert!(world.user(&Key::new(drawn_from, "u0", "")).is_some());
 }
 
 /// A round goes on after a restart from the key that it has written down, also if an earlier
