@@ -1,7 +1,7 @@
 //! Envelopes: created with their packets if these are few, else filled in chunk by chunk as they
 //! are grabbed; refunds and removals when they are due.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use tokio::task::JoinSet;
 use tracing::warn;
@@ -26,6 +26,12 @@ use crate::{
 const FILLS_MAX: usize = 1000;
 /// Envelopes that are settled at once.
 const PAGE: usize = 32;
+/// Damaged envelopes of a partition after which a tick looks no further. They stay due, so they are
+/// read again with each page.
+const PASSED_OVER_MAX: usize = 1024;
+
+/// An envelope that could not be settled (none if its task panicked), and why.
+type NotSettled = (Option<EnvelopeId>, StoreError);
 
 impl Injector {
     /// The seed of an envelope.
@@ -121,29 +127,42 @@ impl Injector {
     }
 
     /// Refunds and removes what is due in a partition; goes on after a failure and returns the
-    /// first one.
+    /// first one. Damaged envelopes do not keep those behind them waiting.
     pub(super) async fn settle_envelopes(self: &Arc<Self>, partition: u32) -> Result<()> {
         let retention = self.envelopes.retention;
+        let mut passed_over = HashSet::<EnvelopeId>::new();
         let mut outcome = Ok(());
         loop {
-            let due = self.store.due_envelopes(partition, retention, PAGE).await?;
-            let is_last = due.len() < PAGE;
+            let limit = PAGE + passed_over.len();
+            let found = self.store.due_envelopes(partition, retention, limit);
+            let mut due = found.await?;
+            let is_last = due.len() < limit;
+            due.retain(|id| !passed_over.contains(id));
             let mut is_progress = false;
             for settled in self.settle_all(due).await {
                 match settled {
                     Ok(was_due) => is_progress |= was_due,
-                    Err(error) => outcome = outcome.and(Err(error)),
+                    Err((id, error)) => {
+                        let is_damaged = matches!(error, StoreError::Corrupt { .. });
+                        if let Some(id) = id.filter(|_| is_damaged) {
+                            is_progress |= passed_over.insert(id);
+                        }
+                        outcome = outcome.and(Err(error));
+                    }
                 }
             }
             // Those that fail are found again and again: the next tick tries them.
-            if is_last || !is_progress {
+            if is_last || !is_progress || passed_over.len() >= PASSED_OVER_MAX {
                 return outcome;
             }
         }
     }
 
     /// Settles some envelopes at once; for each, whether anything was due.
-    async fn settle_all(self: &Arc<Self>, ids: Vec<EnvelopeId>) -> Vec<Result<bool>> {
+    async fn settle_all(
+        self: &Arc<Self>,
+        ids: Vec<EnvelopeId>,
+    ) -> Vec<std::result::Result<bool, NotSettled>> {
         let mut tasks = JoinSet::new();
         for id in ids {
             let injector = Arc::clone(self);
@@ -152,13 +171,16 @@ impl Injector {
                 if let Err(error) = &settled {
                     warn!(envelope = %id, %error, "envelope {id} could not be settled");
                 }
-                settled
+                settled.map_err(|error| (Some(id), error))
             });
         }
         let mut settled = Vec::new();
         while let Some(done) = tasks.join_next().await {
-            let broken = |_| StoreError::corrupt("a task that settles an envelope panicked");
-            settled.push(done.map_err(broken).and_then(|settled| settled));
+            let broken = |_| {
+                let error = StoreError::corrupt("a task that settles an envelope panicked");
+                Err((None, error))
+            };
+            settled.push(done.unwrap_or_else(broken));
         }
         settled
     }

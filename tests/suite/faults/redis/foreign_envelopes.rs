@@ -10,7 +10,7 @@ use tombola::{
 
 use crate::support::{
     EnvelopeWords as _, Outcome as _, World, all_of, envelope, envelope_id,
-    envelopes::grab_command, on_redis::OnRedis, redis_server::RedisServer,
+    envelopes::grab_command, hours, on_redis::OnRedis, redis_server::RedisServer,
 };
 
 /// Three envelopes in one partition: `one`, which some users may grab, `two`, and `last`, which has
@@ -259,4 +259,47 @@ async fn a_step_of_an_envelope_that_meets_a_foreign_value_writes_nothing() {
     }
     settle().await.unwrap();
     assert!(world.is_no_envelope("one").await);
+}
+
+/// There are more damaged ones than a tick settles at once, and they are due before the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tick_refunds_envelopes_behind_many_damaged_ones_and_these_once_they_are_repaired() {
+    const EACH: usize = 70;
+    let redis = Arc::new(RedisServer::start(&[]));
+    let host = OnRedis::at(&redis.url(), redis.clone()).undivided();
+    let tag = host.tag();
+    let world = World::new(host).await;
+    let mut kept = Vec::new();
+    for n in 0..EACH {
+        let id = format!("damaged-{n}");
+        world.create(&envelope(&id, 100, 2).lasting(3600)).await;
+        let key = format!("{tag}envelope:{id}");
+        let record = redis.command(&["HGET", &key, "record"]);
+        assert!(record.starts_with('{'), "{record}");
+        assert_eq!(redis.command(&["HSET", &key, "record", "x"]), "0");
+        kept.push((id, key, record));
+    }
+    for n in 0..EACH {
+        let sound = envelope(&format!("sound-{n}"), 100, 2).lasting(7200);
+        world.create(&sound).await;
+    }
+    world.pass(hours(24)).await;
+    let ticked = world.injector().tick().await;
+    assert!(
+        matches!(ticked, Err(StoreError::Corrupt { .. })),
+        "{ticked:?}"
+    );
+    for n in 0..EACH {
+        let sound = world.envelope(&format!("sound-{n}")).await;
+        assert!(sound.refund.is_some(), "{n}");
+    }
+
+    for (_, key, record) in &kept {
+        assert_eq!(redis.command(&["HSET", key, "record", record]), "0");
+    }
+    world.tick().await;
+    for (id, ..) in &kept {
+        assert!(world.envelope(id).await.refund.is_some(), "{id}");
+    }
+    world.audit().await;
 }
