@@ -11,7 +11,7 @@ use crate::{
     cache::Cache,
     chance::{Kind, Pseudonyms, Salt, Seed, UserChance},
     model::CampaignId,
-    store::{DrawCommand, Result},
+    store::{DrawCommand, Result, Store},
 };
 
 /// The most campaigns that are kept.
@@ -29,6 +29,8 @@ pub(super) struct Chances {
 struct CampaignChance {
     seed: Seed,
     pseudonyms: Pseudonyms,
+    /// The store's [`rollback_mark`](Store::rollback_mark) before it was read for them.
+    rollback_mark: u64,
 }
 
 impl CampaignChance {
@@ -40,12 +42,14 @@ impl CampaignChance {
 }
 
 impl Chances {
-    /// Adds the user's chance to a draw of a campaign that is known to need it.
-    pub(super) fn add(&self, command: &mut DrawCommand) {
+    /// Adds the user's chance to a draw of a campaign that is known to need it. What is known from
+    /// before a rollback does not count.
+    pub(super) fn add(&self, command: &mut DrawCommand, store: &dyn Store) {
         if !self.any.load(Ordering::Relaxed) {
             return;
         }
-        if let Some(campaign) = self.known.get(&command.campaign) {
+        let known = self.known.get(&command.campaign);
+        if let Some(campaign) = known.filter(|it| it.rollback_mark == store.rollback_mark()) {
             campaign.add_to(command);
         }
     }
@@ -61,6 +65,7 @@ impl Injector {
     /// made with the first one.
     pub(super) async fn add_chance(&self, command: &mut DrawCommand) -> Result<()> {
         let id = &command.campaign;
+        let rollback_mark = self.store.rollback_mark();
         let view = self.store.campaign(id).await?;
         let partition = self.store.partition_of(id.as_str());
         let new = Salt(rand::random());
@@ -68,6 +73,7 @@ impl Injector {
         let chance = Arc::new(CampaignChance {
             seed: self.seed(&view),
             pseudonyms: self.key.pseudonyms(id.as_str(), &salt),
+            rollback_mark,
         });
         self.chances.keep(id.clone(), Arc::clone(&chance));
         chance.add_to(command);

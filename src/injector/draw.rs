@@ -26,7 +26,7 @@ impl Injector {
         self: &Arc<Self>,
         mut command: DrawCommand,
     ) -> impl Future<Output = Result<DrawAnswer>> + Send {
-        self.chances.add(&mut command);
+        self.chances.add(&mut command, &*self.store);
         self.draw_filling(Arc::new(command))
     }
 

@@ -130,6 +130,12 @@ pub trait Store: EnvelopeStore + SettleStore + RemovalStore + CodeStore + Propos
         self.info().durability
     }
 
+    /// A number that changes whenever the data may have been rolled back while this service runs.
+    /// What it read before may be of a campaign that is lost, whose id another one may have.
+    fn rollback_mark(&self) -> u64 {
+        0
+    }
+
     /// An estimate of the store's clock that costs nothing.
     fn clock_hint(&self) -> Moment;
 

@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -60,6 +60,8 @@ pub(super) struct Core {
     pub(super) settles: AtomicBool,
     pub(super) memory: Trend,
     pub(super) layouts: Layouts,
+    /// How often what was read of campaigns and envelopes was forgotten.
+    pub(super) rollback_mark: AtomicU64,
     pub(super) recent: RecentProgress,
     /// Turns for the campaigns that lists read: all lists share a few connections of the pool.
     pub(super) list_turns: Arc<Semaphore>,
@@ -268,6 +270,7 @@ impl Core {
     /// Forgets what was read of campaigns and envelopes. Entries may be lost that made one of them,
     /// and others may be made under the same id, a campaign with the same version.
     fn forget_read(&self) {
+        self.rollback_mark.fetch_add(1, Ordering::Relaxed);
         self.layouts.clear();
         self.envelopes.clear();
     }

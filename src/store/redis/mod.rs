@@ -9,7 +9,10 @@
 //! through [`core`], which notices when data are lost ([`forks`]).
 
 use std::{
-    sync::{Arc, RwLock, atomic::AtomicBool},
+    sync::{
+        Arc, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -129,6 +132,7 @@ impl RedisStore {
             settles: AtomicBool::default(),
             memory: Trend::default(),
             layouts: Layouts::default(),
+            rollback_mark: AtomicU64::default(),
             recent: RecentProgress::default(),
             list_turns: Arc::new(Semaphore::new(LIST_READS_MAX)),
             envelopes: KnownEnvelopes::default(),
@@ -204,6 +208,10 @@ impl Store for RedisStore {
 
     fn durability(&self) -> Durability {
         self.core.level.stated()
+    }
+
+    fn rollback_mark(&self) -> u64 {
+        self.core.rollback_mark.load(Ordering::Relaxed)
     }
 
     fn clock_hint(&self) -> Moment {

@@ -95,6 +95,10 @@ impl<M: Meddler> Store for Between<M> {
         self.store.info()
     }
 
+    fn rollback_mark(&self) -> u64 {
+        self.store.rollback_mark()
+    }
+
     fn clock_hint(&self) -> Moment {
         self.store.clock_hint()
     }

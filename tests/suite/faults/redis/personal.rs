@@ -15,11 +15,12 @@ use tombola::proto::{
     DrawRequest, DrawResponse, GetStatsRequest, lottery_service_client::LotteryServiceClient,
 };
 use tonic::{Code, transport::Endpoint};
+use tonic_health::pb::health_check_response::ServingStatus::Serving;
 
-use super::House;
+use super::{House, whole};
 use crate::{
     faults::load::{apply_all, now_and_about_noon},
-    process::{Server, Start},
+    process::{Ended, Server, Start, tombola},
     support::patiently,
 };
 
@@ -178,4 +179,54 @@ async fn every_users_draws_follow_from_the_seed_through_kills_of_services_and_of
     assert_eq!((of("pin").won, of("pin").stock), (PINS, PINS));
     assert!(of("mug").won > 0 && of("star").won > 0 && of("hero").won > 0);
     house.audit().await;
+}
+
+/// The service has drawn from the campaign that is lost, so it knows that one's seed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_that_is_made_again_after_a_rollback_draws_from_its_own_seed() {
+    let mut house = House::new();
+    let server = house.start().serve();
+    let campaign = now_and_about_noon(CAMPAIGN);
+    house.redis.back_up();
+    apply_all(&server, &campaign).await;
+    draw_all(&server, 0).await;
+    roll_back(&mut house, &server).await;
+    apply_all(&server, &campaign).await;
+    draw_all(&server, 1).await;
+    house.audit().await;
+}
+
+/// The campaign is kept, but not the salt, which is made with the first draw.
+#[tokio::test(flavor = "multi_thread")]
+async fn draws_follow_from_the_salt_that_is_made_again_after_a_rollback() {
+    let mut house = House::new();
+    let server = house.start().serve();
+    apply_all(&server, &now_and_about_noon(CAMPAIGN)).await;
+    house.redis.back_up();
+    draw_all(&server, 0).await;
+    roll_back(&mut house, &server).await;
+    draw_all(&server, 1).await;
+    house.audit().await;
+}
+
+/// Makes the requests of one client in a round.
+async fn draw_all(server: &Server, round: u64) {
+    let lottery = server.lottery().await;
+    for request in requests(round, 0) {
+        let drawn = patiently(|| {
+            let (mut lottery, request) = (lottery.clone(), request.clone());
+            async move { lottery.draw(request).await }
+        });
+        drawn.await;
+    }
+}
+
+/// Redis loses what was written since the backup, and an operator accepts that.
+async fn roll_back(house: &mut House, server: &Server) {
+    house.redis.restart_from_backup();
+    server.says("halted, since Redis was rolled back");
+    let url = house.redis.url();
+    let recover = ["recover", "--redis-url", &url, "--accept", "--yes"];
+    Ended::of(&mut tombola(recover)).well();
+    whole(server, Serving).await;
 }
