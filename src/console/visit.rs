@@ -270,13 +270,8 @@ impl Visit {
     pub(super) fn trouble(&self, status: &Status) -> Markup {
         let lang = self.language;
         let reason = reason(status);
-        let note = match reason.as_str() {
-            "LEDGER_NOT_SETTLED" => Some("ledger.absent"),
-            "ERASER_MISSING" => Some("forget.absent"),
-            _ => None,
-        };
-        if let Some(note) = note {
-            return ui::notice("info", &html! { (lang.t(note)) });
+        if reason == "LEDGER_NOT_SETTLED" {
+            return ui::notice("info", &html! { (lang.t("ledger.absent")) });
         }
         if is_halt(status) {
             return ui::notice(

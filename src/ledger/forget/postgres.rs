@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::timeout;
-use tokio_postgres::{Client, Transaction, types::ToSql};
+use tokio_postgres::{Client, Transaction, error::SqlState, types::ToSql};
 
 use super::{Change, Eraser, Reason, columns::WinChange};
 use crate::ledger::{
@@ -19,6 +19,10 @@ use crate::ledger::{
 
 /// How long a search or a transaction may take.
 const ANSWER_MAX: Duration = Duration::from_secs(300);
+/// Needs the rights by which wins are changed, and changes none. Without it, entries that won
+/// nothing would be erased before a missing right shows.
+const CHECK_RIGHTS: &str = "UPDATE tombola.wins
+    SET user_id = '', request_id = '', delivery_reference = '' WHERE false";
 
 /// A connection of a role that may change the columns with clear values.
 pub struct PostgresEraser {
@@ -29,10 +33,11 @@ impl PostgresEraser {
     /// Connects to the tables, whichever store's they are.
     ///
     /// # Errors
-    /// PostgreSQL is away, or its tables are of another version.
+    /// PostgreSQL is away, its tables are of another version, or the role may not read them.
     pub async fn open(url: &PostgresUrl) -> Result<Self, SinkError> {
+        let client = PostgresSink::connect_to_write(url).await;
         Ok(Self {
-            client: PostgresSink::connect_to_write(url).await?,
+            client: client.map_err(named)?,
         })
     }
 }
@@ -114,11 +119,23 @@ impl Eraser for PostgresEraser {
 
 async fn bounded<T>(work: impl Future<Output = Result<T, SinkError>>) -> Result<T, SinkError> {
     let answer = timeout(ANSWER_MAX, work).await;
-    answer.unwrap_or(Err(SinkError::TimedOut(ANSWER_MAX)))
+    let answer = answer.unwrap_or(Err(SinkError::TimedOut(ANSWER_MAX)));
+    answer.map_err(named)
+}
+
+/// Names a right that the role lacks: no repetition helps until somebody grants it.
+fn named(error: SinkError) -> SinkError {
+    match error {
+        SinkError::Postgres(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            SinkError::EraserLacksRight(error)
+        }
+        error => error,
+    }
 }
 
 async fn write(client: &mut Client, changes: &[Change], reason: &Reason) -> Result<u64, SinkError> {
     let transaction = client.transaction().await?;
+    transaction.execute(CHECK_RIGHTS, &[]).await?;
     let sql = "UPDATE tombola.entries SET user_id = $1, request_id = $2, people = $3
                WHERE partition = $4 AND sequence = $5 AND at = $6
                    AND user_id IS NOT DISTINCT FROM $7 AND request_id IS NOT DISTINCT FROM $8

@@ -19,6 +19,14 @@ pub enum SinkError {
     /// The connection, or a statement, failed.
     #[error("PostgreSQL: {}", text(.0))]
     Postgres(#[from] tokio_postgres::Error),
+    /// The role that erases users lacks a right.
+    #[error(
+        "PostgreSQL: {}: grant the role USAGE on the schema `tombola`, SELECT on its tables, \
+         UPDATE (user_id, request_id, people) on `entries`, UPDATE (user_id, request_id, \
+         delivery_reference) on `wins`, and INSERT on `erasures`",
+        text(.0)
+    )]
+    EraserLacksRight(tokio_postgres::Error),
     /// The embedded store, which has the tables.
     #[error("the embedded store: {0}")]
     Embedded(#[from] StoreError),
@@ -134,7 +142,8 @@ impl SinkError {
             Self::Postgres(_) | Self::Embedded(_) | Self::Directory { .. } | Self::TimedOut(_) => {
                 false
             }
-            Self::DirectoryInUse(_)
+            Self::EraserLacksRight(_)
+            | Self::DirectoryInUse(_)
             | Self::DirectoryDamaged(_)
             | Self::Password(_)
             | Self::TlsFile(_)

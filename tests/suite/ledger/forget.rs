@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     process::{Ended, Server, Start, tombola},
-    support::postgres::Postgres,
+    support::postgres::{PASSWORD, Postgres},
 };
 
 /// Where the ledger of a service is settled.
@@ -457,6 +457,46 @@ async fn a_service_erases_a_user_from_postgres_if_it_has_a_role_for_it() {
         .with(&format!("--postgres-url {url} --postgres-eraser-url {url}"))
         .serve();
     erases_by_call(server, Sink::Postgres(database)).await;
+}
+
+/// No repetition helps against a missing right, so the answer says what to grant.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_says_which_rights_its_role_lacks_and_erases_nothing() {
+    let (database, data) = (Database::new().await, tempfile::tempdir().unwrap());
+    let url = database.url_text();
+    let eraser = database.server.url("bare_eraser", &database.name);
+    let options = format!("--postgres-url {url} --postgres-eraser-url {eraser}");
+    let server = Start::on(data.path()).with(&options).serve();
+    work(&server).await;
+    // The audit waits until all is settled.
+    holds(&server.run(&["audit", "--postgres-url", &url]).well());
+    let sink = Sink::Postgres(database);
+    let role = format!("CREATE ROLE bare_eraser LOGIN PASSWORD '{PASSWORD}'");
+    sink.execute(&role).await;
+    let before = sink.texts(TEXTS).await;
+    for right in [
+        "USAGE ON SCHEMA tombola",
+        "SELECT ON ALL TABLES IN SCHEMA tombola",
+        "UPDATE (user_id, request_id, people) ON tombola.entries",
+        "INSERT ON tombola.erasures",
+        "UPDATE (user_id, request_id, delivery_reference) ON tombola.wins",
+    ] {
+        let refused = forget_by_call(&server, "user-1", false).await.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "before {right}");
+        let info = refused.get_details_error_info().unwrap();
+        let said = (info.reason.as_str(), info.metadata["executed"].as_str());
+        assert_eq!(said, ("ERASER_MISSING", "no"), "{refused:?}");
+        let (kind, _) = right.split_once(" ON ").unwrap();
+        for words in ["permission denied", kind] {
+            assert!(refused.message().contains(words), "{words}: {refused:?}");
+        }
+        assert_eq!(sink.texts(TEXTS).await, before, "before {right}");
+        sink.execute(&format!("GRANT {right} TO bare_eraser")).await;
+    }
+    let erased = forget_by_call(&server, "user-1", false).await.unwrap();
+    assert!(erased.entries > 0 && erased.wins > 0, "{erased:?}");
+    let after = sink.texts(TEXTS).await;
+    assert!(!after.iter().any(|text| text.contains("user-1")));
 }
 
 /// PostgreSQL commits the erasure, and its answer is lost.
