@@ -1,5 +1,5 @@
-//! The streams that may be open at once: in all, and of one identity, which could otherwise keep
-//! all others out.
+//! The streams that may be open at once: in all, and of one identity. The last ones are for
+//! identities that have none, so that a few identities cannot keep all others out.
 
 use std::{
     collections::HashMap,
@@ -12,6 +12,8 @@ use crate::model::OperatorId;
 const STREAMS_MAX: usize = 64;
 /// Of these, the most of one identity.
 const IDENTITY_STREAMS_MAX: usize = STREAMS_MAX / 2;
+/// Of these, those that only an identity without a stream gets.
+const FIRST_STREAMS: usize = STREAMS_MAX / 4;
 
 /// Who has how many streams.
 #[derive(Default)]
@@ -31,7 +33,12 @@ impl Slots {
         let mut taken = self.taken();
         let of_identity = |identity| taken.by_identity.get(identity).copied().unwrap_or(0);
         let own = identity.map_or(0, of_identity);
-        if taken.all >= STREAMS_MAX || own >= IDENTITY_STREAMS_MAX {
+        let all_max = if own == 0 {
+            STREAMS_MAX
+        } else {
+            STREAMS_MAX - FIRST_STREAMS
+        };
+        if taken.all >= all_max || own >= IDENTITY_STREAMS_MAX {
             return None;
         }
         taken.all += 1;
@@ -76,16 +83,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identity_cannot_take_the_streams_of_all_others() {
+    fn identities_that_take_many_streams_leave_some_for_those_without() {
         let slots = Slots::default();
-        let name = |name| OperatorId::parse("identity", name).unwrap();
+        let name = |name: &str| OperatorId::parse("identity", name).unwrap();
         let (greedy, other) = (name("greedy"), name("other"));
         let take = |who| std::iter::from_fn(|| slots.take(who)).collect::<Vec<_>>();
         let mut of_greedy = take(Some(&greedy));
         assert_eq!(of_greedy.len(), IDENTITY_STREAMS_MAX);
         let of_other = take(Some(&other));
-        assert_eq!(of_greedy.len() + of_other.len(), STREAMS_MAX);
-        assert!(slots.take(None).is_none());
+        let taken = of_greedy.len() + of_other.len();
+        assert_eq!(taken, STREAMS_MAX - FIRST_STREAMS);
+        let mut of_new = Vec::new();
+        for number in 0..FIRST_STREAMS {
+            let new = name(&format!("new-{number}"));
+            of_new.extend(slots.take(Some(&new)));
+            assert!(slots.take(Some(&new)).is_none());
+        }
+        assert_eq!(of_new.len(), FIRST_STREAMS);
+        assert!(slots.take(Some(&name("late"))).is_none());
+        drop(of_new);
         of_greedy.pop();
         assert!(slots.take(Some(&greedy)).is_some());
         drop((of_greedy, of_other));
