@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::{definition, lists::Asked};
 use crate::{
     console::{
+        compute::compute,
         i18n::Language,
         ui::{self, Column, number},
         visit::{Contents, Visit},
@@ -80,9 +81,14 @@ async fn changed(visit: &Visit, status: &CampaignStatus, version: u32) -> Conten
     let before = read(visit, id, version - 1).await?;
     let after = read(visit, id, version).await?;
     // Stock is not judged: one that was applied after its start needs it for the hours left only.
-    let compared = unstocked_from_proto(&before)
-        .and_then(|before| Ok(differences(&before, &unstocked_from_proto(&after)?)));
-    let found = compared.map_err(|problems| tonic::Status::internal(problems.to_string()))?;
+    let compare = move || {
+        let found = unstocked_from_proto(&before)
+            .and_then(|before| Ok(differences(&before, &unstocked_from_proto(&after)?)));
+        found.map(|found| (found, after))
+    };
+    let compared = compute(compare).await?;
+    let (found, after) =
+        compared.map_err(|problems| tonic::Status::internal(problems.to_string()))?;
     let columns = [
         Column::Text(lang.t("history.what")),
         Column::Text(lang.t("edit.field")),

@@ -94,6 +94,27 @@ pools: [{{id: hourly, schedule: {{perHour: {{mug: 1}}}}}}]\n"
     );
 }
 
+/// The stock suffices for the hours that are left, and not for the whole plan.
+#[tokio::test(flavor = "multi_thread")]
+async fn versions_of_a_campaign_that_was_applied_late_are_compared() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    let yaml = "id: late
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2026-12-31T00:00:00+08:00
+limits: {drawsPerDay: 5}
+prizes: [{id: mug, name: Mug, stock: 700}]
+pools: [{id: hourly, schedule: {perHour: {mug: 1}}}]\n";
+    apply(&server, yaml).await;
+    apply_to(&server, &yaml.replace("PerDay: 5", "PerDay: 6"), 1).await;
+    browser.sign_in("olga");
+    let page = browser.get("/campaigns/late/history").good();
+    for word in ["What version 2 changed", "limits.drawsPerDay"] {
+        assert!(page.contains(word), "{word}: {page}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_budget_is_shown_with_what_it_holds() {
     let data = tempfile::tempdir().unwrap();

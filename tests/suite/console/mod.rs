@@ -53,7 +53,7 @@ use crate::{
 const HOSTILE: &str = r#"<script>alert('x')</script>"><img src=x onerror=alert(1)>"#;
 
 /// Where the console of a server listens.
-fn address(server: &Server) -> SocketAddr {
+pub fn address(server: &Server) -> SocketAddr {
     if !server.log().contains("console on ") {
         server.says("console on ");
     }

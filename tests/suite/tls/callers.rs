@@ -1,11 +1,17 @@
 //! Certificates of callers.
 
-use std::fs;
+use std::{
+    fs,
+    io::{self, Read as _, Write as _},
+};
 
 use rustls::version::TLS13;
 
-use super::{Files, check, until};
-use crate::support::certificates::{Authority, Wanted};
+use super::{Files, Shaken, check, until};
+use crate::{
+    console,
+    support::certificates::{Authority, Signed, Wanted},
+};
 
 #[tokio::test]
 async fn a_caller_must_have_a_certificate_of_the_authority() {
@@ -54,26 +60,67 @@ async fn a_revoked_certificate_ends_its_connections_and_no_others() {
         .shake(server.address, &[&TLS13], Some(&thief), b"h2")
         .unwrap();
     files.is_served(&server, Some(&thief)).await.unwrap();
-    std::io::Write::write_all(
-        &mut thiefs,
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
-    )
-    .unwrap();
+    thiefs
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+        .unwrap();
     fs::write(&crl, files.authority.revoke(&[&thief])).unwrap();
     // It is closed: the read ends.
     let mut rest = Vec::new();
-    let read = std::io::Read::read_to_end(&mut thiefs, &mut rest);
+    let read = thiefs.read_to_end(&mut rest);
     assert!(read.is_ok() || !matches!(read, Err(error) if is_timeout(&error)));
     let refusal = files.refusal(&server, Some(&thief));
     assert!(refusal.contains("CertificateRevoked"), "{refusal}");
     check(shops).await.unwrap();
 }
 
-fn is_timeout(error: &std::io::Error) -> bool {
+fn is_timeout(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
     )
+}
+
+/// Asks the console for the head of a page, over a connection that stays open.
+fn ask(stream: &mut Shaken) -> io::Result<()> {
+    stream.write_all(b"HEAD /sign-in HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte)?;
+        head.extend(byte);
+    }
+    let head = String::from_utf8_lossy(&head);
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    Ok(())
+}
+
+/// Both connections are asked again and again: the console also ends one that asks for nothing.
+#[test]
+fn a_revoked_certificate_ends_its_connections_to_the_console_and_no_others() {
+    let files = Files::new();
+    let olga = files.authority.sign(&Wanted::client("olga"));
+    let thief = files.authority.sign(&Wanted::client("thief"));
+    let crl = files.path().join("revoked.crl");
+    fs::write(&crl, files.authority.revoke(&[])).unwrap();
+    let server = files.serve_asking(&format!(
+        "--console 127.0.0.1:0 --tls-client-crl {}",
+        crl.display()
+    ));
+    let address = console::address(&server);
+    let shake = |own: &Signed| {
+        let shaken = files.shake(address, &[&TLS13], Some(own), b"http/1.1");
+        shaken.unwrap()
+    };
+    let (mut olgas, mut thiefs) = (shake(&olga), shake(&thief));
+    ask(&mut thiefs).unwrap();
+    fs::write(&crl, files.authority.revoke(&[&thief])).unwrap();
+    until("the connection is closed", || {
+        ask(&mut olgas).unwrap();
+        let answered = ask(&mut thiefs);
+        assert!(!answered.as_ref().is_err_and(is_timeout), "{answered:?}");
+        answered.is_err()
+    });
+    ask(&mut olgas).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
