@@ -244,7 +244,8 @@ fn percentiles(latencies: &Histogram<u64>) -> Vec<(f64, u64)> {
 impl Figures {
     /// Promises that Tombola broke, and how often.
     pub(crate) fn broken(&self) -> Vec<String> {
-        let broken = self.promises.iter().filter(|one| one.is_of_tombola());
+        let broken = self.promises.iter();
+        let broken = broken.filter(|one| one.counts_against_tombola());
         let texts = broken.map(|one| {
             let Broken { way, promise, .. } = one;
             format!(

@@ -10,7 +10,7 @@ use std::{
 use tokio::task::JoinSet;
 use tombola::proto::{DrawRequest, DrawResponse};
 
-use super::promises::{Broken, ORDERS, TOMBOLA};
+use super::promises::{Broken, ORDERS};
 use crate::{
     campaigns::QUOTA,
     failure::{Failure, Outcome},
@@ -78,7 +78,13 @@ async fn midnight(subject: &Subject) -> Outcome<Broken> {
             "a day without a midnight"
         }
     );
-    Ok(Broken::new(&name(subject), "P5", &what, exceeded, tested))
+    Ok(Broken::by_tombola(
+        &subject.name,
+        "P5",
+        &what,
+        exceeded,
+        tested,
+    ))
 }
 
 /// Sends every order twice, as after a lost answer. Both must have the same outcome and one unit.
@@ -99,8 +105,8 @@ async fn lost_answers(subject: &Subject) -> Outcome<Broken> {
         other_outcomes += u64::from(again.into_inner() != expected);
     }
     let what = "a retry after a lost answer had another outcome";
-    Ok(Broken::new(
-        &name(subject),
+    Ok(Broken::by_tombola(
+        &subject.name,
         "P4, P8",
         what,
         other_outcomes,
@@ -132,7 +138,13 @@ async fn at_once(subject: &Subject) -> Outcome<Broken> {
         tested += u64::from(drawn >= QUOTA);
     }
     let what = "a user drew more than the quota by many calls at once";
-    Ok(Broken::new(&name(subject), "P5", what, exceeded, tested))
+    Ok(Broken::by_tombola(
+        &subject.name,
+        "P5",
+        what,
+        exceeded,
+        tested,
+    ))
 }
 
 fn request(subject: &Subject, user: &str, order: &str) -> DrawRequest {
@@ -142,8 +154,4 @@ fn request(subject: &Subject, user: &str, order: &str) -> DrawRequest {
         request_id: order.into(),
         ..DrawRequest::default()
     }
-}
-
-fn name(subject: &Subject) -> String {
-    format!("{TOMBOLA}, {}", subject.name)
 }

@@ -13,8 +13,6 @@ use crate::{
     redis_server::{RedisServer, redis_failed},
 };
 
-/// How the services under test are named.
-pub(super) const TOMBOLA: &str = "tombola";
 /// Orders whose answer is lost, so that the caller sends them again.
 pub(crate) const ORDERS: u64 = 500;
 /// How often the holder of a lock stalls, how long the lock lives, and how long a stall takes.
@@ -32,6 +30,9 @@ const CRASH_ONE_IN: u64 = 50;
 /// How often a promise was broken.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Broken {
+    /// Whether Tombola gave the promise, and not a baseline.
+    #[serde(skip)]
+    is_of_tombola: bool,
     pub(crate) way: String,
     pub(crate) promise: &'static str,
     /// What `times` counts.
@@ -41,8 +42,10 @@ pub(crate) struct Broken {
 }
 
 impl Broken {
-    pub(crate) fn new(way: &str, promise: &'static str, what: &str, times: u64, of: u64) -> Self {
+    /// How often a baseline broke a promise.
+    fn by_baseline(way: &str, promise: &'static str, what: &str, times: u64, of: u64) -> Self {
         Self {
+            is_of_tombola: false,
             way: way.into(),
             promise,
             what: what.into(),
@@ -51,9 +54,23 @@ impl Broken {
         }
     }
 
-    /// Whether it is a promise that Tombola broke.
-    pub(crate) fn is_of_tombola(&self) -> bool {
-        self.times > 0 && self.way.starts_with(TOMBOLA)
+    /// How often Tombola broke a promise, on this store.
+    pub(super) fn by_tombola(
+        store: &str,
+        promise: &'static str,
+        what: &str,
+        times: u64,
+        of: u64,
+    ) -> Self {
+        Self {
+            is_of_tombola: true,
+            ..Self::by_baseline(&format!("tombola, {store}"), promise, what, times, of)
+        }
+    }
+
+    /// Whether Tombola broke it.
+    pub(crate) fn counts_against_tombola(&self) -> bool {
+        self.is_of_tombola && self.times > 0
     }
 }
 
@@ -88,7 +105,7 @@ async fn lost_answers_of_packets(redis: &RedisServer) -> Outcome<Broken> {
         false_nothing += u64::from(again.is_none());
     }
     let what = "a retry after a lost answer got \"nothing\", though a packet was taken";
-    Ok(Broken::new(
+    Ok(Broken::by_baseline(
         "red-packet script",
         "P4, P8",
         what,
@@ -110,7 +127,7 @@ async fn lost_answers_of_the_table(redis: &RedisServer) -> Outcome<Broken> {
     }
     let taken = before - way.left(&mut connection).await.map_err(redis_failed)?;
     let what = "a retry after a lost answer took a second unit";
-    Ok(Broken::new(
+    Ok(Broken::by_baseline(
         "JSON table, WATCH",
         "P4",
         what,
@@ -147,7 +164,13 @@ async fn stalls_of_the_lock(redis: &RedisServer) -> Outcome<Broken> {
     let twice = won.values().filter(|times| **times > 1).count() as u64;
     let what =
         "a unit was won twice: the holder of the lock stalled for longer than the lock lived";
-    Ok(Broken::new("SETNX lock, ZREM", "P1", what, twice, STALLS))
+    Ok(Broken::by_baseline(
+        "SETNX lock, ZREM",
+        "P1",
+        what,
+        twice,
+        STALLS,
+    ))
 }
 
 /// On days that last a second, counts users who drew more than the quota, and users who were
@@ -168,14 +191,14 @@ async fn days_of_the_counter(redis: &RedisServer) -> Outcome<Vec<Broken>> {
     }
     let way = "INCR, EXPIRE";
     Ok(vec![
-        Broken::new(
+        Broken::by_baseline(
             way,
             "P5",
             "a user drew more than the quota in one day",
             exceeded,
             USERS,
         ),
-        Broken::new(
+        Broken::by_baseline(
             way,
             "P5",
             "a user was refused, though quota of that day was left",
@@ -247,7 +270,7 @@ async fn crashes_of_the_counter(redis: &RedisServer) -> Outcome<Broken> {
         for_ever += u64::from(left.map_err(redis_failed)? == -1);
     }
     let what = "a user's counter never expires: the caller ended between INCR and EXPIRE";
-    Ok(Broken::new(
+    Ok(Broken::by_baseline(
         "INCR, EXPIRE",
         "P5",
         what,
@@ -262,9 +285,12 @@ mod tests {
 
     #[test]
     fn only_what_tombola_breaks_counts_against_it() {
-        let broken = |way: &str, times| Broken::new(way, "P4", "", times, 2).is_of_tombola();
-        assert!(broken("tombola, redis", 1));
-        assert!(!broken("tombola, redis", 0));
-        assert!(!broken("SETNX lock, ZREM", 2));
+        let by_tombola = |times| Broken::by_tombola("redis", "P4", "", times, 2);
+        assert!(by_tombola(1).counts_against_tombola());
+        assert!(!by_tombola(0).counts_against_tombola());
+        assert_eq!(by_tombola(1).way, "tombola, redis");
+        // Whatever the baseline is called.
+        let by_baseline = Broken::by_baseline("tombola, redis", "P4", "", 2, 2);
+        assert!(!by_baseline.counts_against_tombola());
     }
 }
