@@ -13,10 +13,11 @@ use super::{
         Client, Lottery, Outcome, campaign_id, new_request_id, request_id, segment_id, user_id,
         whole,
     },
-    failure::{EarlierTries, Failure, may_have_executed},
+    failure::Failure,
     output::{Side, Table},
     shell::quoted,
     time::shown,
+    tries::{EarlierTries, may_have_executed},
 };
 use crate::{
     model::text::visible,

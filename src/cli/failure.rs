@@ -8,7 +8,12 @@ use serde_json::json;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use super::{shell::quoted, stranger::Stranger, tls_failure::TlsFault};
+use super::{
+    shell::quoted,
+    stranger::Stranger,
+    tls_failure::TlsFault,
+    tries::{EarlierTries, may_be_lost},
+};
 use crate::{
     grpc::status::code_name,
     model::{Problem, Problems, text::visible},
@@ -52,23 +57,6 @@ pub(super) struct Failure {
     pub(super) is_unsigned: bool,
     earlier: EarlierTries,
     subject: Subject,
-}
-
-/// The failed tries of a call before its last one.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct EarlierTries {
-    /// One of them may have executed the call.
-    may_have_executed: bool,
-    /// A Tombola answered one of them.
-    reached_a_tombola: bool,
-}
-
-impl EarlierTries {
-    /// Adds a try that failed with this status.
-    pub(super) fn add(&mut self, status: &Status) {
-        self.may_have_executed |= may_have_executed(status);
-        self.reached_a_tombola |= status.get_error_details().error_info().is_some();
-    }
 }
 
 /// The objects that a command is about, for messages that name them. A name in capitals stands for
@@ -428,29 +416,6 @@ fn exit_of(status: &Status) -> Exit {
         Code::Unavailable => Exit::Unavailable,
         _ => Exit::Failed,
     }
-}
-
-/// Whether the call may have been executed: the service says so, or the status is not its own.
-pub(super) fn may_have_executed(status: &Status) -> bool {
-    match status.get_error_details().error_info() {
-        Some(info) => info
-            .metadata
-            .get("executed")
-            .is_some_and(|executed| executed == "unknown"),
-        None => may_be_lost(status.code()),
-    }
-}
-
-/// A status that may come from the network or a proxy and not from the service.
-fn may_be_lost(code: Code) -> bool {
-    matches!(
-        code,
-        Code::Unavailable
-            | Code::Unknown
-            | Code::DeadlineExceeded
-            | Code::Cancelled
-            | Code::Internal
-    )
 }
 
 fn text_of(status: &Status) -> String {

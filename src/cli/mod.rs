@@ -78,6 +78,7 @@ mod tls_args;
 mod tls_failure;
 mod token_args;
 mod trace_args;
+mod tries;
 mod upgrade;
 mod user;
 mod users;
