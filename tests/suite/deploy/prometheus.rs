@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -192,6 +192,47 @@ fn what_an_alert_compares_is_found() {
     assert_eq!(compared("sum(a) == 0 or absent(a)"), ["sum(a)"]);
 }
 
+/// After a day and a minute the metrics of a new service are read for the first time. Those of a
+/// service that is older than a day are not read for a while, and then it counts once more.
+#[test]
+fn panels_of_rare_events_show_what_a_new_service_has_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    for (dashboard, metric, labels) in [
+        ("service", "tombola_windows_total", r#"{outcome="missed"}"#),
+        ("store", "tombola_store_forks_total", "{}"),
+    ] {
+        let mut all = expressions(dashboard).into_iter();
+        let expression = all.find(|it| it.contains(metric)).unwrap();
+        let series = |name: &str, instance: &str, values: &str| {
+            let labels = format!(r#"job="tombola",outcome="missed",instance="{instance}""#);
+            json!({"series": format!("{name}{{{labels}}}"), "values": values})
+        };
+        let gives = |time: &str, value: f64| {
+            let samples = json!([{"labels": labels, "value": value}]);
+            json!({"expr": expression, "eval_time": time, "exp_samples": samples})
+        };
+        let started = "process_start_time_seconds";
+        let tests = json!({
+            "rule_files": [],
+            "evaluation_interval": "10s",
+            "tests": [{
+                "interval": "10s",
+                "input_series": [
+                    series(metric, "new", "_x8646 2x20"),
+                    series(started, "new", "_x8646 86455x20"),
+                    series(metric, "old", "5x8642 stale _x3 5x2 6x17"),
+                    series(started, "old", "0x8666"),
+                ],
+                // Of 30 seconds, the samples of the older service cover 20.
+                "promql_expr_test": [gives("86475s", 2.0), gives("86505s", 1.5)],
+            }],
+        });
+        let file = directory.path().join(dashboard);
+        fs::write(&file, tests.to_string()).unwrap();
+        Ended::of(Command::new("promtool").args(["test", "rules"]).arg(file)).well();
+    }
+}
+
 /// Draws until it is dropped, from a campaign and from one that does not exist: rates need calls in
 /// each time that they are taken over.
 async fn draw_meanwhile(server: &Server) -> JoinSet<()> {
@@ -233,7 +274,7 @@ fn all_find_what_they_ask_for(prometheus: &Prometheus, exempt: &[&str]) {
         let begun = Instant::now();
         loop {
             let found = prometheus.ask(&expression).unwrap();
-            if found == serde_json::json!([]) {
+            if found == json!([]) {
                 break;
             }
             assert!(
