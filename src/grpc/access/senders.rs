@@ -6,7 +6,7 @@ use crate::{
     cache::Cache,
     grpc::status::CallError,
     ledger::read::{EntryQuery, Kinds, LedgerReader, Range, Seen},
-    model::{EnvelopeId, UserId},
+    model::{EnvelopeId, Pattern, Patterns, UserId},
     store::{Store, StoreError, entry::Body},
 };
 
@@ -34,7 +34,8 @@ impl Senders {
         }
     }
 
-    /// The sender of an envelope; none if nobody knows it.
+    /// The sender of an envelope; none if nobody knows it, or if the envelope has left the store
+    /// and the sender was erased.
     ///
     /// # Errors
     /// Store or ledger cannot be read.
@@ -58,13 +59,20 @@ impl Senders {
         let Some(ledger) = &self.ledger else {
             return Ok(None);
         };
+        // Any sender that has an id. An erased one has only a pseudonym, which may look like an id
+        // of somebody else.
+        let mut any = Patterns::default();
+        any.add(&Pattern::Beginning(String::new()));
         let query = EntryQuery {
             kinds: Kinds::EnvelopesCreated,
             campaign: None,
             envelope: Some(id.clone()),
             user: None,
             request: None,
-            seen: Seen::default(),
+            seen: Seen {
+                campaigns: None,
+                senders: Some(any),
+            },
             range: Range {
                 limit: 1,
                 ..Range::default()

@@ -1,12 +1,23 @@
 //! Lists show what their reader may see, and nothing tells of the rest: neither counts nor pages
 //! nor tokens.
 
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
 use tombola::proto::{
-    GetStatsRequest, ListCampaignsRequest, ListDrawsRequest, ListEnvelopesRequest,
-    ListOperationsRequest, ListWinsRequest,
+    CancelEnvelopeRequest, ForgetUserRequest, GetEnvelopeRequest, GetStatsRequest,
+    ListCampaignsRequest, ListDrawsRequest, ListEnvelopesRequest, ListOperationsRequest,
+    ListWinsRequest,
 };
+use tonic::Code;
 
 use super::{ALL, Calls, Gate, is_denied};
+use crate::process::{PATIENCE, Start};
+
+/// The pause before something is looked at again.
+const PAUSE: Duration = Duration::from_millis(20);
+/// A moment by which envelopes that were cancelled at the usual one have left the store.
+const LATER: &str = "2027-01-14T12:10:00+08:00";
 
 /// The owner of everything, and one who sees `mine-…` alone.
 fn policy() -> String {
@@ -43,6 +54,29 @@ async fn mixed() -> (Gate, Calls) {
         owner.grab(envelope, "ann").await.unwrap();
     }
     (gate, owner)
+}
+
+async fn cancel(calls: &Calls, envelope: &str) {
+    let request = CancelEnvelopeRequest {
+        envelope_id: envelope.into(),
+        ..Default::default()
+    };
+    calls.envelopes().cancel_envelope(request).await.unwrap();
+}
+
+/// Waits until an envelope has left the store.
+async fn leaves(calls: &Calls, envelope: &str) {
+    let begun = Instant::now();
+    loop {
+        let request = GetEnvelopeRequest {
+            envelope_id: envelope.into(),
+        };
+        match calls.envelopes().get_envelope(request).await {
+            Err(status) if status.code() == Code::NotFound => return,
+            answer => assert!(begun.elapsed() < PATIENCE, "{answer:?}"),
+        }
+        sleep(PAUSE).await;
+    }
 }
 
 async fn campaigns(calls: &Calls, size: u32) -> Vec<String> {
@@ -166,15 +200,68 @@ async fn envelopes_are_listed_by_their_senders() {
     is_denied(sender.grab("e2", "bob").await);
 }
 
+/// Only a pseudonym of 64 hex digits is left of an erased sender. It is nobody's id, whatever the
+/// patterns of an identity are.
+#[tokio::test]
+async fn envelopes_of_erased_senders_are_for_those_who_see_all_senders() {
+    let digits = "0123456789abcdef".chars();
+    let patterns: Vec<_> = digits.map(|digit| format!("\"{digit}*\"")).collect();
+    let patterns = patterns.join(", ");
+    let policy = format!(
+        r#"
+roles: {{everything: {ALL}}}
+identities:
+  - {{name: owner, tokens: [{{sha256: <owner>}}]}}
+  - {{name: sender, tokens: [{{sha256: <sender>}}]}}
+bindings:
+  - {{identity: owner, role: everything, campaigns: ["*"], senders: ["*"]}}
+  - {{identity: sender, role: everything, senders: [{patterns}]}}
+"#
+    );
+    let data = tempfile::tempdir().unwrap();
+    let gate = Gate::on(Start::on(data.path()), &policy);
+    let owner = gate.by("owner").await;
+    // In this order: once the second one is settled, the first one is too.
+    for (envelope, sender) in [("kept", "agent"), ("erased", "user-1")] {
+        owner.envelope(envelope, sender).await.unwrap();
+        cancel(&owner, envelope).await;
+    }
+    let erase = ForgetUserRequest {
+        user_id: "user-1".into(),
+        ..Default::default()
+    };
+    let begun = Instant::now();
+    loop {
+        let erased = owner.ledger().forget_user(erase.clone()).await.unwrap();
+        if erased.into_inner().envelopes > 0 {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "the envelope is not settled");
+        sleep(PAUSE).await;
+    }
+    drop(gate);
+
+    let gate = Gate::on(Start::on(data.path()).at(LATER.into()), &policy);
+    let (owner, sender) = (gate.by("owner").await, gate.by("sender").await);
+    let of = |id: &str| ListEnvelopesRequest {
+        envelope_id: id.into(),
+        ..Default::default()
+    };
+    for envelope in ["kept", "erased"] {
+        leaves(&owner, envelope).await;
+        let listed = owner.ledger().list_envelopes(of(envelope)).await.unwrap();
+        assert!(!listed.into_inner().events.is_empty());
+    }
+    let listed = sender.ledger().list_envelopes(of("kept")).await.unwrap();
+    assert!(!listed.into_inner().events.is_empty());
+    is_denied(sender.ledger().list_envelopes(of("erased")).await);
+}
+
 #[tokio::test]
 async fn acts_are_listed_of_own_campaigns_and_own_envelopes() {
     let (gate, owner) = mixed().await;
     for envelope in ["e1", "e2"] {
-        let request = tombola::proto::CancelEnvelopeRequest {
-            envelope_id: envelope.into(),
-            ..Default::default()
-        };
-        owner.envelopes().cancel_envelope(request).await.unwrap();
+        cancel(&owner, envelope).await;
     }
     let (shop, sender) = (gate.by("shop").await, gate.by("sender").await);
     for (calls, wanted) in [(&owner, 10), (&shop, 3), (&sender, 1)] {
