@@ -23,7 +23,7 @@ pub(crate) fn core() -> Core {
         settles: false.into(),
         memory: Trend::default(),
         layouts: Layouts::default(),
-        rollback_mark: 0.into(),
+        rollback_mark: 0_u64.into(),
         recent: RecentProgress::default(),
         list_turns: Arc::new(tokio::sync::Semaphore::new(1)),
         envelopes: KnownEnvelopes::default(),

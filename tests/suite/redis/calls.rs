@@ -1,12 +1,12 @@
-//! How often draws from personal pools call Redis, and new envelopes. What a service remembers of a
-//! user is right after its own draws, so a draw is planned once.
+//! How often draws from personal pools call Redis, new envelopes, and draws with wrong ids. What a
+//! service remembers of a user is right after its own draws, so a draw is planned once.
 
 use std::sync::Arc;
 
-use tombola::store::Operation;
+use tombola::store::{DrawCommand, Operation, Refusal, StoreError};
 
 use crate::support::{
-    Answer as _, DrawWords as _, World, draw, envelope, on_redis::OnRedis,
+    Answer as _, DrawWords as _, World, campaign_id, draw, envelope, on_redis::OnRedis,
     redis_server::RedisServer,
 };
 
@@ -95,4 +95,29 @@ async fn an_envelope_is_looked_up_before_it_is_created_only_if_its_id_is_in_use(
     // The answer that an id is in use takes one call, too.
     let calls = calls_of(101).await;
     assert!((ENVELOPES..ENVELOPES + MORE).contains(&calls), "{calls}");
+}
+
+#[tokio::test]
+async fn draws_of_campaigns_that_do_not_exist_are_at_most_one_call_each() {
+    let server = Arc::new(RedisServer::start(&[]));
+    let world = World::new(OnRedis::at(&server.url(), server.clone())).await;
+    let wrong = |n: usize| DrawCommand {
+        campaign: campaign_id(&format!("none-{n}")),
+        ..draw("u")
+    };
+    assert_eq!(server.command(&["CONFIG", "RESETSTAT"]), "OK");
+    for n in 0..DRAWS {
+        let refusal = world.refusal_of(wrong(n)).await;
+        assert_eq!(refusal, Refusal::CampaignNotFound);
+    }
+    let calls = scripts(&server);
+    assert!((DRAWS..DRAWS + MORE).contains(&calls), "{calls}");
+    // Those of a batch share a call.
+    assert_eq!(server.command(&["CONFIG", "RESETSTAT"]), "OK");
+    for answer in world.storm((0..DRAWS).map(wrong).collect()).await {
+        let not_found = StoreError::Refused(Refusal::CampaignNotFound);
+        assert_eq!(answer.unwrap_err(), not_found);
+    }
+    let calls = scripts(&server);
+    assert!(calls < DRAWS / 2, "{calls}");
 }

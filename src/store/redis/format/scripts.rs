@@ -45,6 +45,8 @@ scripts! {
     ] => effect::of_draws;
     /// Reads the state of a campaign that rules decide on.
     LOAD = "load";
+    /// Reads definitions of campaigns for draws and `CheckLimit`.
+    LAYOUTS = "layouts";
     /// Writes what a rule has decided.
     COMMIT = "commit" ["writing", "sums"];
     /// Reads units by score.

@@ -8,7 +8,7 @@ use super::layout::Layout;
 use crate::store::redis::{
     core::Core,
     format::{
-        keys::{Key, Queue, slot},
+        keys::{IdDigest, Key, Queue, slot},
         reply::{self, Parts, letter, unexpected},
         scripts,
     },
@@ -232,13 +232,57 @@ impl Core {
         }
     }
 
-    /// Reads the layouts of campaigns.
+    /// Reads the layouts of campaigns of one partition, at least one of them. All that do not exist
+    /// cost one call together: a client that makes ids up must not hold up the draws of others.
     pub(crate) async fn read_layouts(&self, ids: &[CampaignId]) -> Vec<Result<Arc<Layout>>> {
+        let mut found = match self.look_up(ids).await {
+            Ok(found) => found,
+            Err(error) => return ids.iter().map(|_| Err(error.clone())).collect(),
+        };
         let mut layouts = Vec::with_capacity(ids.len());
         for id in ids {
-            layouts.push(self.read(id).await.map(|(.., layout)| layout));
+            layouts.push(match found.next() {
+                Ok(part) => self.read_layout(id, part).await,
+                Err(error) => Err(error),
+            });
         }
         layouts
+    }
+
+    /// What the partition has of campaigns: a part for each.
+    async fn look_up(&self, ids: &[CampaignId]) -> Result<Parts> {
+        let partition = self.partition(&ids[0]);
+        let mut all = vec![
+            partition.partition.clone(),
+            partition.campaigns.clone(),
+            partition.removed_campaigns.clone(),
+        ];
+        let mut args: Vec<Vec<u8>> = Vec::new();
+        for id in ids {
+            let keys = partition.campaign(id);
+            all.extend([keys.campaign, keys.versions]);
+            let digest = IdDigest::campaign(id);
+            args.extend([id.as_str().into(), digest.field.to_vec()]);
+        }
+        let (_, parts) = self.ask(partition, &scripts::LAYOUTS, &all, args).await?;
+        Ok(parts)
+    }
+
+    /// The layout in a campaign's part of a reply; an error if there is no such campaign.
+    async fn read_layout(&self, id: &CampaignId, part: redis::Value) -> Result<Arc<Layout>> {
+        match letter(&part) {
+            Some(b'M') => Err(Refusal::CampaignNotFound.into()),
+            Some(_) => self.read(id).await.map(|(.., layout)| layout),
+            None if matches!(part, redis::Value::Array(_)) => {
+                let mut parts = Parts::of(part)?;
+                let fields = Fields::of(parts.next()?)?;
+                self.learn(&fields, &reply::bytes(parts.next()?)?)
+            }
+            None => Err(Refusal::Removed {
+                end: reply::moment(part)?,
+            }
+            .into()),
+        }
     }
 
     /// The first parts of the load script's reply: the fields, and the definition if its version is
