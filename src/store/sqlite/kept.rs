@@ -59,6 +59,12 @@ impl<K: Eq + Hash, V> Kept<K, V> {
         }
     }
 
+    /// After a rollback, unless values were asked for since the last commit: drops those that were
+    /// put. The others are as they were committed.
+    pub(super) fn undo(&mut self) {
+        self.values.retain(|_, kept| !kept.is_new);
+    }
+
     /// After a rollback: drops all.
     pub(super) fn clear(&mut self) {
         self.values.clear();
@@ -93,5 +99,22 @@ mod tests {
         assert_eq!(of_key(MAX + 1), Some('a'));
         kept.clear();
         assert_eq!(kept.get(&0), None);
+    }
+
+    #[test]
+    fn what_was_taken_or_put_and_is_undone_is_dropped_and_the_rest_stays() {
+        let mut kept = Kept::default();
+        for key in 0..3 {
+            kept.put(key, 'a');
+        }
+        assert_eq!(kept.new_values().count(), 3);
+        assert_eq!(kept.take(&0), Some('a'));
+        assert_eq!(kept.take(&1), Some('a'));
+        kept.put(1, 'b');
+        kept.put(3, 'b');
+        kept.undo();
+        let of_key = |key| kept.get(&key).copied();
+        assert_eq!([0, 1, 2, 3].map(of_key), [None, None, Some('a'), None]);
+        assert_eq!(kept.new_values().count(), 0);
     }
 }

@@ -105,9 +105,21 @@ impl Core {
         })
     }
 
-    /// After a fault: nothing in memory counts. [`Self::find_again`] must follow the rollback.
+    /// After a fault in a command: what its batch has changed in memory does not count.
+    /// [`Self::find_again`] must follow the rollback.
+    pub(super) fn undo(&mut self) {
+        self.campaigns.undo();
+        self.forget_the_rest();
+    }
+
+    /// After any other fault: nothing in memory counts. [`Self::find_again`] must follow the
+    /// rollback.
     pub(super) fn forget(&mut self) {
         self.campaigns.clear();
+        self.forget_the_rest();
+    }
+
+    fn forget_the_rest(&mut self) {
         self.envelopes.forget();
         self.users.undo();
         self.trimmed = self.trimmed_before;

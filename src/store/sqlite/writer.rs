@@ -12,7 +12,7 @@ use rusqlite::{Connection, ErrorCode, ffi};
 use tracing::{error, info, warn};
 
 use super::{
-    faults::stopped,
+    faults::{stopped, unavailable},
     inbox::Inbox,
     job::Job,
     probe::Committed,
@@ -60,21 +60,13 @@ impl Writer {
             inbox: Arc::clone(&self.inbox),
             failing: Arc::clone(&self.failing),
         };
-        while let Some(mut batch) = self.inbox.next_batch() {
-            let now = self.now();
-            let mut outcome = self.transact(now, &mut batch);
-            // A batch that may be committed is not run again.
-            let is_undone = |fault: &StoreError| fault.executed() == Executed::No;
-            if outcome.as_ref().err().is_some_and(is_undone) && self.make_room() {
-                let now = self.now();
-                outcome = self.transact(now, &mut batch);
+        while let Some(batch) = self.inbox.next_batch() {
+            let mut undone = self.attempt(batch);
+            if undone.is_some() && self.make_room() {
+                undone = undone.and_then(|undone| self.attempt(undone.batch));
             }
-            match outcome {
-                Ok(()) => self.answer(batch, Ok(())),
-                // If the batch may be committed, a second attempt could return a wrong answer.
-                Err(fault) if fault.executed() == Executed::Unknown => self.fail(batch, &fault),
-                Err(_) if batch.len() > 1 => self.run_alone(batch),
-                Err(fault) => self.fail(batch, &fault),
+            if let Some(undone) = undone {
+                self.run_again(undone);
             }
             self.wal.bound(&self.db);
         }
@@ -96,37 +88,68 @@ impl Writer {
         self.core.last
     }
 
-    /// A fault in a batch: each command has a transaction of its own, so that only the one at fault
-    /// fails.
+    /// Runs a batch in a transaction and answers it. Gives it back if a fault has undone it.
+    fn attempt(&mut self, mut batch: Vec<Box<dyn Job>>) -> Option<Undone> {
+        if batch.is_empty() {
+            return None;
+        }
+        // Earlier attempts take time: no command may begin after its deadline.
+        let now = self.now();
+        match self.transact(now, &mut batch) {
+            Ok(()) => self.answer(batch, Ok(())),
+            // The batch may be committed, so a second attempt could return a wrong answer.
+            Err(fault) if fault.error.executed() == Executed::Unknown => {
+                self.fail(batch, &fault.error);
+            }
+            Err(fault) => return Some(Undone { batch, fault }),
+        }
+        None
+    }
+
+    /// Runs an undone batch again, so that only the commands at fault fail. If one command was at
+    /// fault, it has a transaction of its own, and so have all those before it together, and all
+    /// those after it. Otherwise each command has one.
+    fn run_again(&mut self, undone: Undone) {
+        let mut undone = Some(undone);
+        while let Some(Undone { mut batch, fault }) = undone.take() {
+            if batch.len() == 1 {
+                self.fail(batch, &fault.error);
+            } else if let Some(failed) = fault.failed {
+                let after = batch.split_off(failed + 1);
+                let alone = batch.split_off(failed);
+                if let Some(before) = self.attempt(batch) {
+                    self.run_alone(before.batch);
+                }
+                self.run_alone(alone);
+                undone = self.attempt(after);
+            } else {
+                self.run_alone(batch);
+            }
+        }
+    }
+
+    /// Runs each command in a transaction of its own.
     fn run_alone(&mut self, batch: Vec<Box<dyn Job>>) {
         for job in batch {
-            let mut single = vec![job];
-            // One transaction per command takes time: none may begin after its deadline.
-            let now = self.now();
-            match self.transact(now, &mut single) {
-                Ok(()) => self.answer(single, Ok(())),
-                Err(fault) => self.fail(single, &fault),
+            if let Some(undone) = self.attempt(vec![job]) {
+                self.fail(undone.batch, &undone.fault.error);
             }
         }
     }
 
     /// Runs a batch in a transaction, to whose span those of its calls are linked.
-    fn transact(&mut self, now: Moment, batch: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+    fn transact(&mut self, now: Moment, batch: &mut [Box<dyn Job>]) -> Result<(), Fault> {
         let calls = batch.iter().map(|job| job.call());
         let Some(span) = trace::batch(Operation::Transaction, calls) else {
             return self.transact_untraced(now, batch);
         };
         let outcome = span.enter(|| self.transact_untraced(now, batch));
-        span.end(outcome.as_ref().err().map(StoreError::kind));
+        span.end(outcome.as_ref().err().map(|fault| fault.error.kind()));
         outcome
     }
 
-    fn transact_untraced(
-        &mut self,
-        now: Moment,
-        batch: &mut [Box<dyn Job>],
-    ) -> Result<(), StoreError> {
-        self.recover()?;
+    fn transact_untraced(&mut self, now: Moment, batch: &mut [Box<dyn Job>]) -> Result<(), Fault> {
+        self.recover().map_err(StoreError::from)?;
         let end = self.core.sequence;
         let begun = Instant::now();
         let outcome = self.try_transact(now, batch);
@@ -134,17 +157,27 @@ impl Writer {
         let Err(fault) = outcome else {
             return Ok(());
         };
-        self.core.forget();
+        match fault {
+            NotCommitted::Command(_) => self.core.undo(),
+            NotCommitted::Before(_) | NotCommitted::At(_) => self.core.forget(),
+        }
         let recovered = self.recover();
         if let Err(error) = &recovered {
             warn!(%error, "a failed transaction may still be open, or the ledger's end unread");
         }
         let is_rolled_back = recovered.is_ok() && self.core.sequence == end;
-        Err(match fault {
-            NotCommitted::Before(fault) => fault,
-            NotCommitted::At(error) if is_failed_write(&error) && is_rolled_back => error.into(),
-            NotCommitted::At(error) => StoreError::from(error).after_write(),
-        })
+        let (failed, error) = match fault {
+            NotCommitted::Command(index) => {
+                let error = unavailable(Executed::No, "the batch was rolled back");
+                (Some(index), error)
+            }
+            NotCommitted::Before(error) => (None, error),
+            NotCommitted::At(error) if is_failed_write(&error) && is_rolled_back => {
+                (None, StoreError::from(error))
+            }
+            NotCommitted::At(error) => (None, StoreError::from(error).after_write()),
+        };
+        Err(Fault { error, failed })
     }
 
     /// Ends a transaction that a fault has left open, and reads again what is committed. Otherwise
@@ -170,11 +203,9 @@ impl Writer {
             core: &mut self.core,
             now,
         };
-        for job in batch {
+        for (index, job) in batch.iter_mut().enumerate() {
             if !job.run(&mut step) {
-                let detail = "the batch was rolled back".into();
-                let executed = Executed::No;
-                return Err(StoreError::Unavailable { executed, detail }.into());
+                return Err(NotCommitted::Command(index));
             }
         }
         self.core.flush(&self.db)?;
@@ -217,9 +248,31 @@ impl Writer {
     }
 }
 
+/// A batch that a fault has undone.
+struct Undone {
+    batch: Vec<Box<dyn Job>>,
+    fault: Fault,
+}
+
+/// Why a batch is not committed, or may not be.
+struct Fault {
+    error: StoreError,
+    /// The index of the command that has failed, if it was one.
+    failed: Option<usize>,
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        let failed = None;
+        Self { error, failed }
+    }
+}
+
 /// Why a transaction is not committed.
 enum NotCommitted {
-    /// Something failed before the commit was tried, so nothing happened.
+    /// The command with this index failed before anything was flushed, so nothing happened.
+    Command(usize),
+    /// Something else failed before the commit was tried, so nothing happened.
     Before(StoreError),
     /// The commit failed: what it wrote may still count once the database is opened again.
     At(rusqlite::Error),

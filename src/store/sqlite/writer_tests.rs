@@ -212,6 +212,82 @@ async fn a_command_that_fails_does_not_make_trimming_begin_anew() {
     assert_eq!(trim(None, true).await, 7);
 }
 
+/// Work that says at which moment it was run last, and may fail.
+struct Noted {
+    is_sound: bool,
+    at: Moment,
+    answer: oneshot::Sender<Moment>,
+}
+
+impl Job for Noted {
+    fn may_be_refused(&self) -> bool {
+        false
+    }
+
+    fn is_hot(&self) -> bool {
+        true
+    }
+
+    fn units(&self) -> usize {
+        1
+    }
+
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, step: &mut Step<'_>) -> bool {
+        self.at = step.now;
+        self.is_sound
+    }
+
+    fn answer(self: Box<Self>, _commit: Result<(), &StoreError>) {
+        // An error means that the test has failed.
+        self.answer.send(self.at).ok();
+    }
+}
+
+/// A clock that goes on whenever it is read, which the writer does once for each transaction.
+struct Counting(AtomicI64);
+
+impl Clock for Counting {
+    fn now(&self) -> Moment {
+        Moment::from_micros(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn is_test(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test]
+async fn commands_around_one_that_fails_share_a_transaction_before_it_and_one_after_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path(), Arc::new(Counting(AtomicI64::new(1))));
+    let go_on = Gate::hold(&store, false).await;
+    let mut answers = Vec::new();
+    for is_sound in [true, true, false, true, false, true, true] {
+        let (answer, at) = oneshot::channel();
+        let job = Noted {
+            is_sound,
+            at: Moment::EPOCH,
+            answer,
+        };
+        store.inbox.push(Box::new(job)).unwrap();
+        answers.push(at);
+    }
+    go_on.send(()).unwrap();
+    let mut moments = Vec::new();
+    for at in answers {
+        moments.push(at.await.unwrap());
+    }
+    assert!(moments.is_sorted(), "{moments:?}");
+    assert_eq!(moments[0], moments[1]);
+    assert_eq!(moments[5], moments[6]);
+    moments.dedup();
+    assert_eq!(moments.len(), 5, "each one that fails is alone in the end");
+}
+
 /// A clock like that of a machine, which may be set.
 struct Settable(AtomicI64);
 

@@ -2,6 +2,7 @@
 //! is wrong and what to do, and nothing is guessed.
 
 use std::{
+    collections::HashSet,
     fs::{self, File},
     os::unix::fs::FileExt as _,
     path::PathBuf,
@@ -9,6 +10,7 @@ use std::{
 
 use rusqlite::Connection;
 use tempfile::{TempDir, tempdir};
+use tokio::task::JoinSet;
 use tombola::proto::{DrawRequest, DrawResponse};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -146,6 +148,55 @@ async fn a_campaign_whose_numbers_contradict_each_other_stops_and_the_others_go_
         server.signal("TERM");
         server.ended();
         change(&data, back);
+    }
+}
+
+/// Draws of both campaigns share batches.
+#[tokio::test(flavor = "multi_thread")]
+async fn draws_of_a_campaign_that_has_stopped_fail_alone() {
+    const USERS: usize = 50;
+    let data = used().await;
+    change(
+        &data,
+        "UPDATE stock SET remaining = given + 1 WHERE campaign = 1",
+    );
+    let server = Start::on(data.path()).serve();
+    let lottery = server.lottery().await;
+    let mut calls = JoinSet::new();
+    for number in 0..USERS {
+        for campaign in ["flow", "cards"] {
+            let mut lottery = lottery.clone();
+            let request = DrawRequest {
+                campaign_id: campaign.into(),
+                user_id: format!("user-{number}"),
+                request_id: "r".into(),
+                ..Default::default()
+            };
+            calls.spawn(async move {
+                let answer = lottery.draw(request.clone()).await;
+                (request, answer.map(tonic::Response::into_inner))
+            });
+        }
+    }
+    let (mut made, mut units) = (Vec::new(), HashSet::new());
+    while let Some(call) = calls.join_next().await {
+        let (request, answer) = call.unwrap();
+        if request.campaign_id == "flow" {
+            let refused = answer.unwrap_err();
+            assert_eq!(refused.code(), Code::Internal, "{refused:?}");
+            assert_eq!(executed(&refused), "no");
+            continue;
+        }
+        let response = answer.unwrap();
+        let won = &response.results[0].unit_id;
+        assert!(won.is_empty() || units.insert(won.clone()), "twice: {won}");
+        made.push((request, response));
+    }
+    assert_eq!(made.len(), USERS);
+    for (request, response) in made {
+        let again = lottery.clone().draw(request).await.unwrap().into_inner();
+        assert!(again.replayed);
+        assert_eq!(again.results, response.results);
     }
 }
 
