@@ -231,7 +231,7 @@ pub(super) struct Step<'a> {
 
 impl Step<'_> {
     /// Takes a campaign's state out of the core, if there is such a campaign; [`Self::put`] brings
-    /// it back. A step that fails with a fault need not: the rollback forgets all states.
+    /// it back. A step that fails with a fault need not: the state is read again.
     pub(super) fn find(&mut self, id: &CampaignId) -> Result<Option<CampaignState>> {
         match self.core.campaigns.take(id) {
             Some(state) => Ok(Some(state)),
