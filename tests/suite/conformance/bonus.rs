@@ -24,6 +24,7 @@ promises![
     without_a_limit_nothing_is_counted,
     draws_lapse_at_their_moment_and_grants_of_one_moment_are_one,
     a_user_has_only_so_many_moments,
+    a_grant_that_is_used_up_makes_room_for_another,
     a_grant_that_has_lapsed_is_refused,
     grants_before_the_start_and_in_a_pause_and_none_after_the_end,
     none_is_made_after_its_deadline,
@@ -304,6 +305,31 @@ async fn a_user_has_only_so_many_moments(world: &mut World) {
     let record = world.record("u").await;
     assert!(record.bonus.is_sorted_by_key(|bonus| bonus.expires));
     assert_eq!(record.bonus_left(), OPEN_GRANTS_MAX as u64 + 1);
+}
+
+async fn a_grant_that_is_used_up_makes_room_for_another(world: &mut World) {
+    world.begin(&GAME.replace(", grantedPerDay: 3", "")).await;
+    let lapse = |number: usize| at("2026-12-01T00:00:00Z") + hours(number as u64);
+    for number in 0..OPEN_GRANTS_MAX {
+        let lapsing = BonusCommand {
+            expires: lapse(number),
+            ..bonus("u", 1)
+        };
+        granted(world, lapsing).await;
+    }
+    world.draw(draw("u").times(2)).await; // one of the day, and the soonest to lapse
+    let open = world.record("u").await.bonus;
+    assert_eq!(open.len(), OPEN_GRANTS_MAX - 1);
+    assert!(open.iter().all(|bonus| bonus.left == 1), "{open:?}");
+    world
+        .operate(Operation::Grant {
+            users: users(&["u"]),
+            draws: 5,
+            expires: lapse(OPEN_GRANTS_MAX),
+        })
+        .await;
+    let record = world.record("u").await;
+    assert_eq!(record.bonus_left(), OPEN_GRANTS_MAX as u64 + 4);
 }
 
 async fn a_grant_that_has_lapsed_is_refused(world: &mut World) {

@@ -326,14 +326,17 @@ pub(crate) fn decode_record(bytes: &[u8]) -> Result<Stored> {
     })
 }
 
+/// Reads bonus draws. The script of draws leaves grants of which no draw is left in the list, until
+/// the user's next draw.
 fn decode_bonus(unpacker: &mut Unpacker<'_>) -> Result<Vec<Bonus>> {
     let mut bonus = Vec::new();
     for _ in 0..unpacker.list()? {
         unpacker.list()?;
-        bonus.push(Bonus {
-            expires: lapses_at(unpacker.moment()?),
-            left: unpacker.int()?,
-        });
+        let expires = lapses_at(unpacker.moment()?);
+        let left: u32 = unpacker.int()?;
+        if left > 0 {
+            bonus.push(Bonus { expires, left });
+        }
     }
     Ok(bonus)
 }
