@@ -1,5 +1,7 @@
 //! Wrong input: it is reported at once, with what would be right, and nothing is sent.
 
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+
 use super::{Desk, WHEEL};
 use crate::process::{Ended, tombola};
 
@@ -176,4 +178,16 @@ fn an_error_is_json_if_json_is_asked_for() {
     assert_eq!(error["reason"], "CAMPAIGN_NOT_FOUND", "{error:#}");
     assert_eq!(error["executed"], "no", "{error:#}");
     assert_eq!(error["request_id"], "r-1", "{error:#}");
+}
+
+#[test]
+fn the_name_of_a_file_need_not_be_utf_8() {
+    let desk = Desk::with_wheel();
+    let name = OsStr::from_bytes(b"wheel-\xff.yaml");
+    let file = desk.directory.path().join(name);
+    std::fs::write(&file, format!("name: Changed{WHEEL}")).unwrap();
+    let mut command = tombola([OsStr::new("apply"), file.as_os_str()]);
+    let ended = Ended::of(command.args(["--server", &desk.server.url()]));
+    let words = ["to apply: ", r"wheel-\377.yaml'", "--base-version 1"];
+    ended.badly(1, &words);
 }
