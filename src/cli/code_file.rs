@@ -1,7 +1,8 @@
-//! A file of codes: one in each line. It may be large, so it is read line by line.
+//! A file of codes: one in each line. It may be large, so it is read line by line, and more than
+//! once: all lines are checked before the first code is sent.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
 };
@@ -64,6 +65,7 @@ impl CodeFile {
         Ok(Codes {
             lines,
             named: self.shown(),
+            left: self.codes.saturating_sub(skip),
             held: None,
         })
     }
@@ -73,6 +75,8 @@ impl CodeFile {
 pub(super) struct Codes {
     lines: Lines,
     named: String,
+    /// Lines that were checked and are not read again yet.
+    left: u64,
     /// A code that did not fit into the part before.
     held: Option<String>,
 }
@@ -84,10 +88,12 @@ impl Codes {
         while part.len() < codes_max {
             let code = match self.held.take() {
                 Some(code) => code,
-                None => match self.lines.next_line()? {
-                    Some(line) => line.map_err(|_| self.changed())?,
-                    None => break,
-                },
+                None if self.left == 0 => break,
+                None => {
+                    self.left -= 1;
+                    let line = self.lines.next_line()?;
+                    line.and_then(Result::ok).ok_or_else(|| self.changed())?
+                }
             };
             bytes += code.len();
             if bytes > bytes_max && !part.is_empty() {
@@ -114,6 +120,16 @@ struct Lines {
 
 impl Lines {
     fn open(path: &Path) -> Outcome<Self> {
+        let found = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
+        // What is read of a pipe is gone. Reading tells why a directory is no file.
+        if !found.is_file() && !found.is_dir() {
+            let text = format!(
+                "cannot read {}: it is a pipe or a device, and codes are read more than once: \
+                 write them into a file first",
+                shown(path)
+            );
+            return Err(Failure::refused("FILE_UNREADABLE", text));
+        }
         let file = File::open(path).map_err(|error| unreadable(path, &error))?;
         Ok(Self {
             reader: BufReader::new(file),
@@ -195,6 +211,23 @@ mod tests {
         let mut codes = good.codes_after(0).unwrap();
         assert_eq!(codes.next_part(10, 3).unwrap(), ["A"]);
         assert_eq!(codes.next_part(10, 1).unwrap(), ["B b"]);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn what_was_not_checked_is_not_sent_and_what_is_gone_is_noticed() {
+        let path = file("changed", b"A\nB\n");
+        let checked = CodeFile::open(&path).unwrap();
+        std::fs::write(&path, b"A\nB\nC\n").unwrap();
+        let mut codes = checked.codes_after(0).unwrap();
+        assert_eq!(codes.next_part(10, 1_000).unwrap(), ["A", "B"]);
+        assert!(codes.next_part(10, 1_000).unwrap().is_empty());
+        std::fs::write(&path, b"A\n").unwrap();
+        for skip in [0, 1] {
+            let mut codes = checked.codes_after(skip).unwrap();
+            let failure = codes.next_part(10, 1_000).unwrap_err();
+            assert!(failure.message.contains("was changed"), "{failure}");
+        }
         std::fs::remove_file(path).unwrap();
     }
 

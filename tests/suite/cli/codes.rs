@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
+    process::Stdio,
 };
 
 use rusqlite::{Connection, OpenFlags};
@@ -149,6 +150,16 @@ fn wrong_lines_are_named_before_anything_is_sent() {
         .badly(1, &["no prize cup"]);
     let stats = desk.json("stats coupons");
     assert_eq!(stats["prizes"][0]["stock"].as_str().unwrap_or("0"), "0");
+}
+
+#[test]
+fn codes_are_read_from_a_file_and_not_from_a_pipe() {
+    let desk = with_coupons();
+    let line = "codes import coupons coupon -f /dev/stdin";
+    let mut command = tombola(line.split_whitespace());
+    command.args(["--server", &desk.server.url()]);
+    let ended = Ended::of(command.stdin(Stdio::piped()));
+    ended.badly(1, &["/dev/stdin", "a pipe", "more than once"]);
 }
 
 #[test]
