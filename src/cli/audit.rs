@@ -269,14 +269,15 @@ async fn wait(
     heads: &BTreeMap<u32, u64>,
     most: Duration,
 ) -> Result<(), SinkError> {
-    let end = Instant::now() + most;
+    // None if no clock gets there.
+    let end = Instant::now().checked_add(most);
     loop {
         let cursors = source.cursors().await?;
         let is_settled = heads.iter().all(|(partition, head)| {
             let cursor = cursors.get(partition);
             cursor.map_or(0, |cursor| cursor.up_to.sequence) >= *head
         });
-        if is_settled || Instant::now() >= end {
+        if is_settled || end.is_some_and(|end| Instant::now() >= end) {
             return Ok(());
         }
         sleep(LOOK_INTERVAL).await;

@@ -235,6 +235,9 @@ async fn an_audit_of_the_embedded_store_finds_every_changed_row() {
     work(&server).await;
     let directory = data.path().to_str().unwrap();
     holds(&server.run(&["audit", "--data", directory]).well());
+    let most = u64::MAX.to_string();
+    let patient = ["audit", "--data", directory, "--wait-s", &most];
+    holds(&server.run(&patient).well());
     drop(server);
     let file = data.path().join(DATABASE_FILE);
     let db = Connection::open(&file).unwrap();
