@@ -10,6 +10,7 @@ use super::{
     envelopes::{self, Events},
     note_behind,
     operations::Operations,
+    say_json,
 };
 use crate::{
     cli::{
@@ -89,7 +90,7 @@ pub(in crate::cli) async fn run(client: &Client, args: HistoryArgs) -> Outcome {
     history.sort_by_key(|event| std::cmp::Reverse(time(event)));
     let limit = limit.and_then(|limit| usize::try_from(limit).ok());
     history.truncate(limit.unwrap_or(usize::MAX));
-    show(&history, args.list.format(client));
+    show(&history, args.list.format(client), until.as_ref());
     note_behind(until.as_ref(), &TimeZone::UTC);
     Ok(())
 }
@@ -164,7 +165,8 @@ fn of_operation(act: &crate::proto::RecordedOperation) -> Event {
     }
 }
 
-fn show(history: &[Event], format: Format) {
+/// Prints the history, which is complete only before `until` if that is given.
+fn show(history: &[Event], format: Format, until: Option<&prost_types::Timestamp>) {
     let cells = |event: &Event| {
         let time = shown(event.time.as_ref(), &TimeZone::UTC);
         std::iter::once(time).chain(event.cells.clone())
@@ -183,8 +185,8 @@ fn show(history: &[Event], format: Format) {
             say(&(csv::line(COLUMNS) + &lines.collect::<String>()));
         }
         Format::Json => {
-            let events: Vec<_> = history.iter().map(|event| event.json.clone()).collect();
-            say(&format!("{:#}", json!({"history": events})));
+            let events = history.iter().map(|event| event.json.clone());
+            say_json("history", events.collect(), until);
         }
     }
 }

@@ -78,6 +78,12 @@ async fn a_list_says_how_far_it_goes_while_settling_is_behind() {
         Some(until),
         "the second page says the same"
     );
+    for line in ["wins", "user history anna"] {
+        let words: Vec<&str> = line.split(' ').chain(["--json"]).collect();
+        let said = rig.server.run(&words).well();
+        let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert!(said["completeUntil"].is_string(), "{line}: {said:#}");
+    }
     holder.batch_execute("ROLLBACK").await.unwrap();
     let whole = all_wins(&mut lists, &request).await;
     assert_eq!(whole.len(), units(&before).len() + units(&during).len());
