@@ -58,7 +58,7 @@ pub(super) async fn run(client: &Client, args: BonusArgs) -> Outcome {
     let response = answer
         .map_err(|status| {
             let failure = Failure::change(status, &request.request_id);
-            repeatable(failure, args.expire, expire)
+            repeatable(failure, "--expire", args.expire, expire)
         })?
         .into_inner();
     let zone = client.zone(&request.campaign_id).await;

@@ -48,7 +48,7 @@ pub(super) async fn run(client: &Client, args: GrantArgs) -> Outcome {
         &kind,
     )
     .await
-    .map_err(|failure| repeatable(failure, args.expire, expire))?;
+    .map_err(|failure| repeatable(failure, "--expire", args.expire, expire))?;
     let (users, replayed) = (sum.users, sum.replayed);
     client.show(
         "GrantDrawsResponse",
@@ -61,24 +61,25 @@ pub(super) async fn run(client: &Client, args: GrantArgs) -> Outcome {
     Ok(())
 }
 
-/// A retry must have the same contents, but a time span counts from now. So the hint names the
-/// moment to write.
+/// A retry must have the same contents, but a time from now on is another one then. So the hint
+/// names the moment to write. `option` is the one whose time is `named`, and `moment` what it meant.
 pub(super) fn repeatable(
     failure: Box<Failure>,
+    option: &str,
     named: Option<Time>,
-    expire: Option<Timestamp>,
+    moment: Option<Timestamp>,
 ) -> Box<Failure> {
-    let (Some(Time::After(_)), Some(expire)) = (named, expire) else {
+    let (Some(Time::After(_)), Some(moment)) = (named, moment) else {
         return failure;
     };
     if failure.reason == "REQUEST_ID_REUSED" {
-        failure.advise(
-            "if this is a retry: write --expire as the moment that the first call had, a span \
-             counts from now; else take another --request-id, or none",
-        )
+        failure.advise(format!(
+            "if this is a retry: write {option} as the moment that the first call had, a span \
+             counts from now; else take another --request-id, or none"
+        ))
     } else if failure.hint.contains("--request-id") {
         let hint = format!(
-            "{}; write --expire {expire} in it, a span would count from then",
+            "{}; write {option} {moment} in it, a span would count from then",
             failure.hint
         );
         failure.advise(hint)
@@ -96,10 +97,11 @@ mod tests {
         let expire = "2026-11-21T20:00:00Z".parse().unwrap();
         let lost = || Failure::change(tonic::Status::unavailable("gone"), "mine");
         let span = Time::parse("+24h").unwrap();
-        let hint = repeatable(lost(), Some(span), Some(expire)).hint;
+        let hint = repeatable(lost(), "--expire", Some(span), Some(expire)).hint;
         assert!(hint.contains("--request-id mine"), "{hint}");
         assert!(hint.contains("--expire 2026-11-21T20:00:00Z"), "{hint}");
-        let hint = repeatable(lost(), Some(Time::At(expire)), Some(expire)).hint;
+        let absolute = Some(Time::At(expire));
+        let hint = repeatable(lost(), "--expire", absolute, Some(expire)).hint;
         assert!(!hint.contains("--expire"), "{hint}");
     }
 }

@@ -7,6 +7,7 @@ use super::{
         Campaigns, ChangeArgs, Client, Outcome, campaign_id, get_campaign, pool_id, prize_id,
     },
     failure::Failure,
+    grant::repeatable,
     output::{Side, Table},
     proposals::{self, Proposed},
     terminal::confirm,
@@ -58,6 +59,7 @@ pub(super) async fn run(client: &Client, args: RecallArgs) -> Outcome {
         None => None,
     };
     let change = args.change.resolve(client);
+    let again = |failure| repeatable(failure, "--window", args.window, window);
     if args.propose {
         let recall = ProposedRecall {
             pool_id: args.pool,
@@ -66,7 +68,8 @@ pub(super) async fn run(client: &Client, args: RecallArgs) -> Outcome {
             withdraw: args.withdraw,
         };
         let proposed = Proposed::Recall(args.campaign, recall);
-        return proposals::propose_now(client, proposed, change).await;
+        let sent = proposals::propose_now(client, proposed, change).await;
+        return sent.map_err(again);
     }
     let request = RecallUnitsRequest {
         campaign_id: args.campaign,
@@ -79,7 +82,7 @@ pub(super) async fn run(client: &Client, args: RecallArgs) -> Outcome {
         reason: change.reason,
     };
     let answer = server.recall_units(request).await;
-    let answer = answer.map_err(|status| Failure::change(status, &change.request_id))?;
+    let answer = answer.map_err(|status| again(Failure::change(status, &change.request_id)))?;
     client.show("RecallUnitsResponse", answer.get_ref(), view);
     Ok(())
 }

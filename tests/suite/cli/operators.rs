@@ -141,6 +141,18 @@ fn unreleased_units_are_recalled_only_when_confirmed() {
 }
 
 #[test]
+fn a_recall_of_an_hour_from_now_says_how_to_retry_it_in_another_hour() {
+    let desk = Desk::with_wheel();
+    let recall = |window: &str| {
+        let line = "recall wheel hours --yes --request-id mistake --window";
+        desk.run(line, &[window])
+    };
+    recall("now").well();
+    recall("+0h").well(); // the same hour
+    recall("+1h").badly(1, &["REQUEST_ID_REUSED", "--window", "first call"]);
+}
+
+#[test]
 fn a_schedule_is_shown_in_part_and_by_day_if_it_is_long() {
     let desk = Desk::with_wheel();
     let all = desk.run("schedule wheel", &[]).well();
