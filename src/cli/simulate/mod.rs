@@ -241,8 +241,10 @@ fn users(text: &str) -> Result<NonZeroU64, String> {
         _ => (lower.as_str(), 1.0),
     };
     let number = digits.parse::<f64>().ok().map(|number| number * factor);
-    let number = number.filter(|number| (1.0..=f64::from(USERS_MAX)).contains(number));
-    let users = number.filter(|number| number.fract() == 0.0);
+    // The product may be a little off: 1.001 times 1,000 is 1,000.9999999999999.
+    let whole = number.filter(|number| (number - number.round()).abs() < 1e-6);
+    let users = whole.map(f64::round);
+    let users = users.filter(|users| (1.0..=f64::from(USERS_MAX)).contains(users));
     users
         .and_then(|users| NonZeroU64::new(users as u64))
         .ok_or_else(|| {
@@ -275,6 +277,9 @@ mod tests {
         assert_eq!(read("5000"), Some(5_000));
         assert_eq!(read("200k"), Some(200_000));
         assert_eq!(read("1.5M"), Some(1_500_000));
+        assert_eq!(read("1.001k"), Some(1_001));
+        assert_eq!(read("1.001m"), Some(1_001_000));
+        assert_eq!(read("1.0001k"), None);
         for wrong in ["", "0", "-1", "1.5", "11m", "k", "nan", "inf", "many"] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
