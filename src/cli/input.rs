@@ -5,7 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::Args;
+use clap::{
+    ArgMatches, Args, Command, Error, FromArgMatches, error::ErrorKind as Misuse,
+    parser::ValueSource,
+};
 
 use super::{
     client::{Outcome, user_id},
@@ -16,9 +19,9 @@ use crate::{
     proto::{Campaign, Schedule},
 };
 
-/// The input file of a command.
+/// The options as they are named.
 #[derive(Args, Clone, Debug)]
-pub(super) struct FileArgs {
+struct Named {
     /// The file, YAML or JSON; - reads standard input
     #[arg(value_name = "FILE", required_unless_present = "file")]
     named: Option<PathBuf>,
@@ -27,12 +30,44 @@ pub(super) struct FileArgs {
     file: Option<PathBuf>,
 }
 
+/// The input file of a command.
+#[derive(Clone, Debug)]
+pub(super) struct FileArgs(PathBuf);
+
+impl FromArgMatches for FileArgs {
+    /// The argument takes precedence over the variable. A second file on the command line would be
+    /// ignored, so it is refused.
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let Named { named, file } = Named::from_arg_matches(matches)?;
+        let is_option = matches.value_source("file") == Some(ValueSource::CommandLine);
+        if named.is_some() && is_option {
+            let message = "the file is named twice: name one, as an argument or with --file\n";
+            return Err(Error::raw(Misuse::ArgumentConflict, message));
+        }
+        // The parser has checked that there is one.
+        Ok(Self(named.or(file).unwrap_or_else(|| "-".into())))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for FileArgs {
+    fn augment_args(command: Command) -> Command {
+        Named::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Named::augment_args_for_update(command)
+    }
+}
+
 impl FileArgs {
-    /// The path of the file; the parser has checked that there is one. The argument takes
-    /// precedence over the variable.
+    /// The path of the file.
     pub(super) fn path(&self) -> &Path {
-        let path = self.named.as_deref().or(self.file.as_deref());
-        path.unwrap_or(Path::new("-"))
+        &self.0
     }
 }
 
@@ -112,6 +147,22 @@ fn parse_list(text: &str) -> Result<Vec<String>, Problems> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_command_line_names_one_file() {
+        let path = |words: &[&str]| -> Result<PathBuf, Error> {
+            let command = FileArgs::augment_args(Command::new("apply"));
+            let words = ["apply"].iter().chain(words);
+            let matches = command.try_get_matches_from(words)?;
+            Ok(FileArgs::from_arg_matches(&matches)?.0)
+        };
+        for words in [&["a.yaml"][..], &["-f", "a.yaml"], &["--file=a.yaml"]] {
+            assert_eq!(path(words).unwrap(), Path::new("a.yaml"));
+        }
+        let both = path(&["a.yaml", "-f", "b.yaml"]).unwrap_err();
+        assert_eq!(both.kind(), Misuse::ArgumentConflict);
+        assert!(path(&[]).is_err());
+    }
 
     #[test]
     fn a_list_of_users_names_every_wrong_line() {

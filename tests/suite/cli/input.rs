@@ -40,6 +40,7 @@ fn wrong_usage_has_a_code_of_its_own() {
         ("schedule wheel --from tomorrow", "tomorrow"),
         ("campaigns --server ftp://host", "http://"),
         ("apply", "FILE"),
+        ("apply a.yaml -f b.yaml", "named twice"),
     ] {
         Ended::of(&mut tombola(line.split_whitespace())).badly(64, &[word]);
     }
