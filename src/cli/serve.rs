@@ -450,7 +450,7 @@ pub(super) fn console_of(
 }
 
 /// Where the store is.
-fn store_kind(plan: &Plan) -> console::StoreKind {
+pub(super) fn store_kind(plan: &Plan) -> console::StoreKind {
     match plan.redis.as_ref().map(|redis| &redis.url) {
         None => console::StoreKind::Embedded,
         Some(url) if url.is_cluster() => console::StoreKind::Cluster,

@@ -28,7 +28,7 @@ use super::{
     failure::{Exit, Failure},
     house::{self, Plan},
     listen::Listen,
-    serve::{close, console_of},
+    serve::{close, console_of, store_kind},
     settling::{Settling, reader},
     stop::stop_signal,
     store_args::StoreArgs,
@@ -152,7 +152,7 @@ async fn show(
         return Err(problems.into());
     }
     let erasable = redis.is_none().then(|| Erasable::File(data.clone()));
-    let injector = house::build(Plan {
+    let plan = Plan {
         data,
         master_key: None,
         redis,
@@ -161,12 +161,13 @@ async fn show(
         request_memory: REQUEST_MEMORY,
         envelope_retention: ENVELOPE_RETENTION_DEFAULT,
         lead: LEAD,
-    })
-    .await?;
+    };
+    let store = store_kind(&plan);
+    let injector = house::build(plan).await?;
     let mut stop_signal = std::pin::pin!(stop_signal()?);
     let (stop, stopped) = oneshot::channel::<()>();
     let settings = Settings::default();
-    let console = console.map(|port| open_console(port, &settings, &injector));
+    let console = console.map(|port| open_console(port, &settings, &injector, store));
     let console = console.transpose()?;
     let ledger = reader(&injector, None, erasable);
     let wake = ledger.as_ref().map(|ledger| Arc::clone(&ledger.wake));
@@ -268,6 +269,7 @@ fn open_console(
     port: TcpListener,
     settings: &Settings,
     injector: &Injector,
+    store: StoreKind,
 ) -> Result<JoinSet<()>, Fault> {
     let operator = OperatorId::parse("operator", OPERATOR);
     let link = Link::new(operator.map_err(|problem| problem.message)?);
@@ -276,7 +278,7 @@ fn open_console(
         port.local_addr()?,
         link.path()
     ));
-    let settings = console_of(settings, injector, StoreKind::Embedded, Some(link));
+    let settings = console_of(settings, injector, store, Some(link));
     Ok(console_args::serve(port, settings))
 }
 
