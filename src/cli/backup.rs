@@ -14,6 +14,7 @@ use super::{
     client::{Client, Outcome},
     failure::Failure,
     output::say,
+    stop::interrupted,
 };
 use crate::{
     model::{convert::moment_from_proto, text::grouped},
@@ -31,7 +32,17 @@ pub(super) struct BackupArgs {
 }
 
 pub(super) async fn run(client: &Client, args: BackupArgs) -> Outcome {
-    let file = &args.file;
+    let interrupted = interrupted()?;
+    tokio::select! {
+        made = make(client, &args.file) => made,
+        () = interrupted => {
+            Err(refused("stopped before the backup was whole: nothing is left of it"))
+        }
+    }
+}
+
+/// Makes the backup under another name first. That file is removed unless this comes to its end.
+async fn make(client: &Client, file: &Path) -> Outcome {
     if file.exists() {
         return Err(refused(&format!(
             "{} is there already and is not changed: name another file",

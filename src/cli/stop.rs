@@ -1,11 +1,11 @@
-//! The signals that stop a server.
+//! The signals that stop a server, and those that end a command before its end.
 
 use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::warn;
 
-use super::log;
+use super::{client::Outcome, failure::Failure, log};
 
 /// Completes at the first SIGINT or SIGTERM from now on, even one that arrives before it is
 /// awaited. A second one ends the process at once.
@@ -26,5 +26,23 @@ pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()> + Send> {
             log::flush();
             std::process::exit(1);
         });
+    })
+}
+
+/// Completes at the first SIGINT or SIGTERM, also where the shell that began this process has
+/// switched SIGINT off, as it does for commands in the background.
+pub(super) fn interrupted() -> Outcome<impl Future<Output = ()>> {
+    let listen = |kind| {
+        signal(kind).map_err(|error| {
+            Failure::refused("SIGNALS", format!("cannot listen for signals: {error}"))
+        })
+    };
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
     })
 }

@@ -8,16 +8,14 @@ use std::{
 };
 
 use clap::Args;
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    time::sleep,
-};
+use tokio::time::sleep;
 use tonic::Code;
 
 use super::{
     client::{Client, Outcome, campaign_id},
     failure::{Exit, Failure},
     output::{self, note, say},
+    stop::interrupted,
 };
 use crate::{
     model::file,
@@ -73,30 +71,12 @@ pub(super) async fn run(client: &Client, args: WatchArgs) -> Outcome {
         prize_id: args.prize.unwrap_or_default(),
         from_end: args.from_end,
     };
-    let stopped = stopped()?;
+    let interrupted = interrupted()?;
     tokio::select! {
         ended = follow_for_ever(client, &mut request, args.cursor_file.as_deref()) => ended,
         // The cursor of every line that was printed is in the file.
-        () = stopped => Ok(()),
+        () = interrupted => Ok(()),
     }
-}
-
-/// Completes at the first SIGINT or SIGTERM, also where the shell that began this process has
-/// switched SIGINT off, as it does for commands in the background.
-fn stopped() -> Outcome<impl Future<Output = ()>> {
-    let listen = |kind| {
-        signal(kind).map_err(|error| {
-            Failure::refused("SIGNALS", format!("cannot listen for signals: {error}"))
-        })
-    };
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut terminate = listen(SignalKind::terminate())?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    })
 }
 
 /// Follows one stream after the other.

@@ -6,20 +6,28 @@ use std::{
     ops::Range,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
+    pin::Pin,
+    process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
 };
 
 use tempfile::TempDir;
+use tokio_stream::{Stream, StreamExt as _};
 use tombola::{
-    proto::{DrawRequest, DrawResponse, GetDrawRequest},
+    proto::{
+        BackupRequest, BackupResponse, DrawRequest, DrawResponse, GetDrawRequest,
+        admin_service_server::{AdminService, AdminServiceServer},
+        backup_response::Part,
+    },
     store::sqlite::DATABASE_FILE,
 };
+use tonic::{Request, Response, Status};
 
 use crate::{
     faults::redis::House,
     ledger::Database,
     process::{Ended, Server, Start, tombola},
-    support::postgres::Postgres,
+    support::{postgres::Postgres, redis_server::until},
 };
 
 /// A schedule that releases a unit about every second, and a deck.
@@ -503,6 +511,47 @@ async fn nothing_is_overwritten_and_every_refusal_says_what_to_do() {
         .restore(&file, &data, &way)
         .badly(1, &["has a store already"]);
     assert_eq!(fs::read(&file).unwrap(), bytes);
+}
+
+type Parts = Pin<Box<dyn Stream<Item = Result<BackupResponse, Status>> + Send>>;
+
+/// A service whose backups stop after their first bytes.
+struct Stuck;
+
+#[tonic::async_trait]
+impl AdminService for Stuck {
+    type BackupStream = Parts;
+
+    async fn backup(&self, _: Request<BackupRequest>) -> Result<Response<Parts>, Status> {
+        let part = Some(Part::Chunk(vec![0; 1024]));
+        let first: Result<_, Status> = Ok(BackupResponse { part });
+        let parts = tokio_stream::iter([first]).chain(tokio_stream::pending());
+        let parts: Parts = Box::pin(parts);
+        Ok(Response::new(parts))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_that_is_interrupted_leaves_no_file() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let incoming = tonic::transport::server::TcpIncoming::from(listener);
+    let service = AdminServiceServer::new(Stuck);
+    let server = tonic::transport::Server::builder().add_service(service);
+    let serving = tokio::spawn(server.serve_with_incoming(incoming));
+    let directory = tempfile::tempdir().unwrap();
+    let files = || fs::read_dir(directory.path()).unwrap().count();
+    let file = directory.path().join("monday.backup");
+    let mut command = tombola(["backup", file.to_str().unwrap(), "--server", &url]);
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    until("the backup has begun", || files() > 0);
+    let pid = child.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(sent.unwrap().success());
+    let ended = Ended::from(child.wait_with_output().unwrap());
+    ended.badly(1, &["stopped before the backup was whole"]);
+    assert_eq!(files(), 0);
+    serving.abort();
 }
 
 #[test]
