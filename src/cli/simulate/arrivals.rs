@@ -49,7 +49,11 @@ fn parse(text: &str) -> Result<Arrivals, Problems> {
         return Err(problems);
     }
     let mut weights: BTreeMap<Hour, f64> = BTreeMap::new();
-    for (line, row) in (2..).zip(reader.records()) {
+    // The reader passes over empty lines. The first other one is the header.
+    let lines = (1..).zip(text.lines());
+    let mut lines = lines.filter(|(_, line)| !line.is_empty()).skip(1);
+    for row in reader.records() {
+        let line: usize = lines.next().map_or(0, |(number, _)| number);
         let at = format!("line {line}");
         let Ok(row) = row else {
             problems.add(at, "must have two columns, the hour and its weight");
@@ -125,6 +129,8 @@ mod tests {
             paths("hour,weight\n24,1\n1,-1\n2\n3,x\n4,1\n4,2\n2026-12-01T20:30,1\n"),
             ["line 2", "line 3", "line 4", "line 5", "line 7", "line 8"]
         );
+        let with_empty = "\nhour,weight\r\n\r\n24,1\r\n\n3,-1";
+        assert_eq!(paths(with_empty), ["line 4", "line 6"]);
         assert_eq!(paths("hour,weight\n3,0\n"), ["file"]);
         assert_eq!(paths("hour,weight\n3,1\n2026-12-01T20:00,1\n"), ["file"]);
     }
