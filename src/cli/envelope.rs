@@ -185,7 +185,10 @@ async fn create(client: &Client, args: CreateArgs) -> Outcome {
     let id = request.envelope_id.clone();
     let answer = server.create_envelope(request).await;
     let response = answer
-        .map_err(|status| harmless_again(Failure::change(status, ""), &id))?
+        .map_err(|status| {
+            let failure = harmless_again(Failure::change(status, ""), &id);
+            at_the_same_start(failure, args.start, start)
+        })?
         .into_inner();
     client.show("CreateEnvelopeResponse", &response, view::created);
     Ok(())
@@ -225,6 +228,25 @@ fn harmless_again(failure: Box<Failure>, id: &str) -> Box<Failure> {
         ))
     } else {
         failure
+    }
+}
+
+/// A repeated creation must have the same contents, but a time from now on is another one then. So
+/// the advice names the moment to write.
+fn at_the_same_start(
+    failure: Box<Failure>,
+    named: Option<Time>,
+    start: Option<Timestamp>,
+) -> Box<Failure> {
+    match (named, start) {
+        (Some(Time::After(_)), Some(start)) if failure.executed == "unknown" => {
+            let hint = format!(
+                "{}; write --start {start} in it, a span would count from then",
+                failure.hint
+            );
+            failure.advise(hint)
+        }
+        _ => failure,
     }
 }
 
@@ -296,5 +318,29 @@ fn attribute(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("an attribute is KEY=VALUE, e.g. greeting=\"good luck\"".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_creation_that_is_repeated_begins_at_the_same_moment() {
+        let start = "2026-11-21T20:00:00Z".parse().unwrap();
+        let hint = |named: &str, status| {
+            let failure = harmless_again(Failure::change(status, ""), "party");
+            let named = Some(Time::parse(named).unwrap());
+            at_the_same_start(failure, named, Some(start)).hint
+        };
+        let lost = || tonic::Status::unavailable("gone");
+        let relative = hint("+10m", lost());
+        assert!(relative.contains("run it again"), "{relative}");
+        let moment = "--start 2026-11-21T20:00:00Z";
+        assert!(relative.contains(moment), "{relative}");
+        let absolute = hint("2026-11-21T20:00:00Z", lost());
+        assert!(!absolute.contains("--start"), "{absolute}");
+        let refused = hint("+10m", tonic::Status::invalid_argument("no"));
+        assert!(!refused.contains("--start"), "{refused}");
     }
 }

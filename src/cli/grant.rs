@@ -62,7 +62,7 @@ pub(super) async fn run(client: &Client, args: GrantArgs) -> Outcome {
 }
 
 /// A retry must have the same contents, but a time from now on is another one then. So the hint
-/// names the moment to write. `option` is the one whose time is `named`, and `moment` what it meant.
+/// names the moment to write. `named` is the time that `option` has, and `moment` what it meant.
 pub(super) fn repeatable(
     failure: Box<Failure>,
     option: &str,
