@@ -60,7 +60,7 @@ pub(super) fn text(report: &Report, named: &[String], is_compared: bool) -> Stri
         found => format!("  NO   {}: {}", check.promise(), counted(found, "finding")),
     });
     parts.push(format!("{said}; {compared}\n{}", checks.join("\n")));
-    let unknown: u64 = report.campaigns.values().map(Books::unknown_limits).sum();
+    let unknown = in_all(report, Books::unknown_limits);
     if unknown > 0 {
         parts.push(format!(
             "the limits of {} are not checked: entries of an earlier version have no definitions, \
@@ -68,7 +68,7 @@ pub(super) fn text(report: &Report, named: &[String], is_compared: bool) -> Stri
             counted(unknown, "draw")
         ));
     }
-    let unknown: u64 = report.campaigns.values().map(Books::unknown_chance).sum();
+    let unknown = in_all(report, Books::unknown_chance);
     if unknown > 0 {
         parts.push(format!(
             "the results of {} from campaigns with personal pools are not compared with the seed: \
@@ -94,6 +94,11 @@ pub(super) fn text(report: &Report, named: &[String], is_compared: bool) -> Stri
         parts.push(findings.join("\n"));
     }
     parts.join("\n\n")
+}
+
+/// What the books of all campaigns have counted.
+fn in_all(report: &Report, count: impl Fn(&Books) -> u64) -> u64 {
+    report.campaigns.values().map(count).sum()
 }
 
 /// From where on the running digests count, if that is not from the first entry to the last.
@@ -243,6 +248,8 @@ pub(super) fn to_json(report: &Report) -> Value {
         "entriesWithoutDigest": report.unchained,
         "digests": digests(report),
         "campaignsCompared": report.compared,
+        "limitsNotChecked": in_all(report, Books::unknown_limits),
+        "resultsNotCompared": in_all(report, Books::unknown_chance),
         "campaigns": campaigns,
         "envelopes": envelopes,
         "findingsByCheck": checks,

@@ -281,6 +281,32 @@ async fn an_audit_of_the_embedded_store_finds_every_changed_row() {
     assert!(!said.contains("digest"), "{said}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_says_in_its_json_too_what_it_has_not_compared() {
+    const OWN: &str = "
+id: own
+timeZone: Asia/Shanghai
+startTime: 2026-11-20T00:00:00+08:00
+endTime: 2026-12-20T00:00:00+08:00
+prizes: [{id: mug, stock: 100}]
+pools: [{id: chance, personal: {odds: {mug: 10%}}}]
+";
+    let data = tempfile::tempdir().unwrap();
+    let server = Start::on(data.path()).serve();
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    std::fs::write(file.path(), OWN).unwrap();
+    let apply = ["apply", "-f", file.path().to_str().unwrap()];
+    server.run(&apply).well();
+    server.run(&["draw", "own", "ann", "--count", "3"]).well();
+    let audit = ["audit", "--data", data.path().to_str().unwrap()];
+    let text = server.run(&audit).well();
+    assert!(text.contains("not compared with the seed"), "{text}");
+    let json = server.run(&[&audit[..], &["--json"]].concat()).well();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["resultsNotCompared"], 1, "{json:#}");
+    assert_eq!(json["limitsNotChecked"], 0, "{json:#}");
+}
+
 /// The audit ends with 1 and says what it found.
 fn found(sink: &[&str], name: &str, word: &str) {
     let arguments = ["audit", "--without-service"].iter().chain(sink);
