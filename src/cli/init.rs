@@ -1,7 +1,11 @@
 //! `tombola init`: creates a store on Redis. `tombola serve` never does: a Redis that has lost its
 //! data looks like an empty one, so a person has to say whether there was a store.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use clap::Args;
 use serde_json::json;
@@ -78,7 +82,8 @@ pub(super) async fn run(client: &Client, args: InitArgs) -> Outcome {
             "the file {file} cannot be written ({cause}): start services with --store-id"
         ));
     }
-    show(client, &on_redis, &home, &made);
+    let id_file = kept.is_ok().then(|| home.id_file.path());
+    show(client, &on_redis, id_file, &made);
     Ok(())
 }
 
@@ -135,7 +140,8 @@ fn failure(error: &InitError) -> Box<Failure> {
     Failure::start(exit, reason, error.to_string())
 }
 
-fn show(client: &Client, on_redis: &OnRedis, home: &Home, made: &Made) {
+/// Shows the store; `id_file` is the file that has its id, if it could be written.
+fn show(client: &Client, on_redis: &OnRedis, id_file: Option<&Path>, made: &Made) {
     let (id, prefix) = (&made.store_id, on_redis.prefix.as_str());
     if client.json {
         let answer = json!({
@@ -144,7 +150,7 @@ fn show(client: &Client, on_redis: &OnRedis, home: &Home, made: &Made) {
             "redisUrl": on_redis.url.to_string(),
             "redisPrefix": prefix,
             "partitions": on_redis.partitions,
-            "storeIdFile": home.id_file.path().display().to_string(),
+            "storeIdFile": id_file.map(|file| file.display().to_string()),
         });
         say(&format!("{answer:#}"));
         return;

@@ -493,6 +493,15 @@ fn init_tells_programs_what_it_made() {
         (&again["storeId"], &again["isNew"]),
         (&made["storeId"], &false.into())
     );
+    // Nobody can make a file there.
+    let nowhere = Start::on_redis(Path::new("/proc"), &house.redis.url());
+    let key = house.data.path().join("master.key");
+    let options = "--json --redis-prefix mine --partitions 3 --master-key";
+    let options = format!("{options} {}", key.display());
+    let said = nowhere.with(&options).init().well();
+    let told: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(told["storeId"], made["storeId"]);
+    assert!(told["storeIdFile"].is_null(), "{told:#}");
     let embedded = Start::on(house.data.path()).init();
     embedded.badly(64, &["--redis-url is missing", "tombola serve"]);
 }
