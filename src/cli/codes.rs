@@ -7,7 +7,7 @@ use super::{
     code_file::CodeFile,
     codes_import::{self, ImportArgs},
     failure::Failure,
-    output::{counted, note, say},
+    output::{counted, is_open, note, say},
 };
 use crate::{model::file, proto::ListCodesRequest};
 
@@ -65,12 +65,12 @@ async fn export(client: &Client, args: ExportArgs) -> Outcome {
         if !lines.is_empty() {
             say(&lines.join("\n"));
         }
-        if page.next_page_token.is_empty() {
+        if page.next_page_token.is_empty() || !is_open() {
             break;
         }
         request.page_token = page.next_page_token;
     }
-    if !client.json {
+    if !client.json && is_open() {
         note(&counted(codes, "unused code"));
     }
     Ok(())

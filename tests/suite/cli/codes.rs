@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    fs::File,
     path::{Path, PathBuf},
     process::Stdio,
 };
@@ -198,6 +199,28 @@ fn unused_codes_are_exported_and_won_ones_are_not() {
         .badly(1, &["has no codes"]);
     let acts = desk.json("stats coupons");
     assert_eq!(acts["prizes"][0]["codesLeft"], "2495");
+}
+
+#[test]
+fn an_export_that_cannot_be_written_reads_no_further() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let server = Start::on(&data).with("--admin 127.0.0.1:0").serve();
+    let desk = Desk { server, directory };
+    let campaign = desk.file("coupons.yaml", CAMPAIGN);
+    desk.run("apply -f", &[&campaign]).well();
+    let file = desk.file("codes.txt", &lines(0..2_500));
+    desk.run("codes import coupons coupon -f", &[&file]).well();
+    let full = File::options().write(true).open("/dev/full");
+    let mut command = tombola(["codes", "export", "coupons", "coupon"]);
+    command.args(["--server", &desk.server.url()]);
+    let ended = Ended::of(command.stdout(full.unwrap()));
+    ended.badly(1, &["cannot write the output"]);
+    let (_, _, metrics) = desk.server.admin().get("/metrics");
+    let is_count = |line: &&str| line.contains("_count{") && line.contains("/ListCodes\"");
+    let calls = metrics.lines().find(is_count);
+    let calls: Option<f64> = calls.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+    assert!(calls.is_none_or(|calls| calls < 2.0), "{metrics}");
 }
 
 /// The files of a directory and of those within it.
