@@ -1,7 +1,7 @@
 //! Styles, scripts and the icon, which are part of the program.
 
 use axum::{
-    extract::Path,
+    extract::{Path, RawQuery},
     http::{
         StatusCode,
         header::{CACHE_CONTROL, CONTENT_TYPE},
@@ -39,12 +39,16 @@ pub(super) fn address(name: &str) -> String {
     format!("/assets/{name}?{}", crate::BUILD_ID)
 }
 
-/// An asset.
-pub(super) async fn asset(Path(name): Path<String>) -> Response {
+/// An asset. Browsers keep it at the address of this build only. While services are replaced, the
+/// page of one build may ask a service of another, and would show the wrong contents for a year.
+pub(super) async fn asset(Path(name): Path<String>, RawQuery(build): RawQuery) -> Response {
     let found = ASSETS.iter().find(|(known, ..)| *known == name);
     let Some((_, kind, contents)) = found else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let kept = "public, max-age=31536000, immutable";
+    let kept = match build.as_deref() {
+        Some(crate::BUILD_ID) => "public, max-age=31536000, immutable",
+        _ => "no-store",
+    };
     ([(CONTENT_TYPE, *kind), (CACHE_CONTROL, kept)], *contents).into_response()
 }

@@ -133,3 +133,25 @@ fn errors_and_assets_have_the_same_headers() {
     let css = browser.get("/assets/console.css");
     assert_eq!(css.header("content-type"), Some("text/css; charset=utf-8"));
 }
+
+#[test]
+fn an_asset_is_kept_at_the_address_of_its_build_only() {
+    let data = tempfile::tempdir().unwrap();
+    let (_server, mut browser) = served(data.path());
+    let page = browser.get("/sign-in").good();
+    let (_, own) = page.split_once(r#"<script src=""#).unwrap();
+    let own = own.split('"').next().unwrap();
+    assert_eq!(
+        browser.get(own).header("cache-control"),
+        Some("public, max-age=31536000, immutable"),
+        "{own}"
+    );
+    // While services are replaced, the page of another build may ask this one.
+    for other in ["/assets/live.js", "/assets/live.js?0123456789abcdef"] {
+        assert_eq!(
+            browser.get(other).header("cache-control"),
+            Some("no-store"),
+            "{other}"
+        );
+    }
+}
