@@ -360,7 +360,7 @@ fn changes(lang: Language, base: u32, changes: &[Change]) -> Markup {
                 } } }
             } }))
             @if changes.len() > CHANGES_MAX {
-                p.hint { (lang.with("list.more", &number((changes.len() - CHANGES_MAX) as u64))) }
+                p.hint { (lang.with("list.others", &number((changes.len() - CHANGES_MAX) as u64))) }
             }
         }
     }

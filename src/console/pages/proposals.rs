@@ -10,6 +10,7 @@ use tonic::Status;
 use super::{acts, change, fields::Fields, new, sent::Sent, status};
 use crate::{
     console::{
+        i18n::Language,
         layout::Place,
         ui::{self, Column::Text, named},
         visit::{Contents, Visit, reason},
@@ -23,8 +24,6 @@ use crate::{
 
 /// Open proposals that a page lists.
 const LISTED_MAX: u32 = 50;
-/// Differences that are shown.
-const CHANGES_MAX: usize = 200;
 
 /// A change that a form asks for.
 pub(super) struct Wanted {
@@ -94,21 +93,23 @@ pub(super) async fn open(visit: &Visit, campaign: &str) -> Markup {
     };
     let listed = visit.campaigns().list_proposals(request).await;
     // Whoever may not read them sees none; all else on the page is shown.
-    let proposals = listed.map(|listed| listed.into_inner().proposals);
-    let proposals = proposals.unwrap_or_default();
-    if proposals.is_empty() {
+    let listed = listed.map(tonic::Response::into_inner).unwrap_or_default();
+    if listed.proposals.is_empty() {
         return html! {};
     }
     html! {
         section.card #proposals {
             h2 { (lang.t("proposals.title")) }
-            ul.plain { @for proposal in &proposals { li {
+            ul.plain { @for proposal in &listed.proposals { li {
                 a href=(address(&proposal.campaign_id, &proposal.proposal_id)) {
                     (proposal.campaign_id) " · " (act(visit, proposal))
                 }
                 " · " (lang.with("proposals.by", &proposal.operator))
                 @if !proposal.reason.is_empty() { ": " (proposal.reason) }
             } } }
+            @if !listed.next_page_token.is_empty() {
+                p.hint { (lang.with("proposals.more", &LISTED_MAX.to_string())) }
+            }
         }
     }
 }
@@ -163,7 +164,7 @@ async fn contents(visit: &Visit, id: &str, proposal_id: String, asked: &Asked) -
                 (lang.t("proposals.problem")) " " span lang="en" { (response.problem) }
             }))
         }
-        (changes(visit, &response))
+        (changes(lang, &response))
         (plan(visit, &response, &zone))
         @if is_open { (forms(visit, &proposal)) }
     })
@@ -212,14 +213,14 @@ fn facts(visit: &Visit, proposal: &Proposal, zone: &TimeZone) -> Markup {
     }
 }
 
-fn changes(visit: &Visit, response: &GetProposalResponse) -> Markup {
-    let lang = visit.language;
+/// All that differs, however much it is: whoever approves it must have seen it.
+fn changes(lang: Language, response: &GetProposalResponse) -> Markup {
     let value = |text: &str| match text {
         "" => html! { "–" },
         text => html! { code { (text) } },
     };
     let rows = |changes: &[Change]| {
-        html! { @for change in changes.iter().take(CHANGES_MAX) { tr {
+        html! { @for change in changes { tr {
             td { code { (change.path) } }
             td { (value(&change.before)) }
             td { (value(&change.after)) }
@@ -322,4 +323,26 @@ pub(in crate::console) async fn reject(
     let result = visit.campaigns().reject_proposal(request).await;
     let sent = Sent::of(fields.pairs(), &[acts::REASON], None);
     acts::finish(&visit, result, (&target, "rejected"), &sent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_approves_sees_every_difference() {
+        let change = |index: u32| Change {
+            path: format!("prizes[p{index}].stock"),
+            before: "1".into(),
+            after: "2".into(),
+        };
+        let response = GetProposalResponse {
+            changes: (1..=500).map(change).collect(),
+            ..GetProposalResponse::default()
+        };
+        let page = changes(Language::ENGLISH, &response).into_string();
+        // And the row of the columns' names.
+        assert_eq!(page.matches("<tr>").count(), 501, "{page}");
+        assert!(page.contains("prizes[p500].stock"), "{page}");
+    }
 }

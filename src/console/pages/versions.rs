@@ -114,7 +114,7 @@ async fn changed(visit: &Visit, status: &CampaignStatus, version: u32) -> Conten
             h2 { (title) }
             @if found.is_empty() { p { (lang.t("history.same")) } }
             @else { (ui::table(&title, &columns, &rows)) }
-            @if more > 0 { p.hint { (lang.with("list.more", &number(more))) } }
+            @if more > 0 { p.hint { (lang.with("list.others", &number(more))) } }
         }
     })
 }

@@ -197,6 +197,29 @@ async fn a_form_that_is_sent_twice_proposes_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_first_page_says_if_more_proposals_wait_than_it_lists() {
+    let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
+    let ann = gate.by("ann-token").await;
+    let mut pat = Browser::signed_in(&gate, "pat-token");
+    // A campaign has at most 20 of them, and the page lists 50.
+    for (id, count) in [("first", 20), ("second", 20), ("third", 11)] {
+        ann.apply(id).await.unwrap();
+        for units in 1..=count {
+            let path = format!("/campaigns/{id}/prizes/mug/stock");
+            let form = format!("units={units}&version=1&reason=more+mugs");
+            proposed(&mut pat, &path, &form);
+        }
+    }
+    let says = "The first 50 are shown";
+    let page = pat.get("/").good();
+    assert_eq!(page.matches("/proposals/").count(), 50, "{page}");
+    assert!(page.contains(says), "{page}");
+    let own = pat.get("/campaigns/third").good();
+    assert_eq!(own.matches("/proposals/").count(), 11, "{own}");
+    assert!(!own.contains(says), "{own}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_approver_sees_what_the_plan_does() {
     let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
     let ann = gate.by("ann-token").await;

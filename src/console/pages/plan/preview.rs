@@ -140,7 +140,7 @@ fn days(visit: &Visit, canvas: &Canvas, planned: &SetPlanResponse) -> Markup {
             } } }
         } }))
         @if days.len() > DAYS_MAX {
-            p.hint { (lang.with("list.more", &number((days.len() - DAYS_MAX) as u64))) }
+            p.hint { (lang.with("list.others", &number((days.len() - DAYS_MAX) as u64))) }
         }
         @if planned.window_changes_omitted > 0 {
             p.hint {
@@ -197,7 +197,7 @@ fn hours(visit: &Visit, canvas: &Canvas, planned: &SetPlanResponse) -> Markup {
                 } } }
             } }))
             @if changes.len() > HOURS_MAX {
-                p.hint { (lang.with("list.more", &number((changes.len() - HOURS_MAX) as u64))) }
+                p.hint { (lang.with("list.others", &number((changes.len() - HOURS_MAX) as u64))) }
             }
         }
         p.hint { (lang.t("plan.injected-hint")) }
