@@ -84,7 +84,7 @@ fn header(frame: &Frame<'_>) -> Markup {
                 }
                 form.search role="search" action="/search" {
                     label.hidden for="search" { (lang.t("nav.search")) }
-                    input #search name="q" type="search" maxlength="128" autocomplete="off"
+                    input #search name="q" type="search" maxlength="256" autocomplete="off"
                         placeholder=(lang.t("nav.search-hint"));
                 }
                 (languages(lang, &visit.address))

@@ -197,7 +197,8 @@ impl<'a> Filter<'a> {
                         }
                     }
                 } @else {
-                    input name=(self.name) value=(self.value) maxlength="128";
+                    // The longest id of a unit has 200 bytes.
+                    input name=(self.name) value=(self.value) maxlength="256";
                 }
             }
         }

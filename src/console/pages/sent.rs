@@ -81,7 +81,7 @@ impl<'a> Sent<'a> {
                 }
                 @if let Some(name) = self.name {
                     label { (lang.with("form.type-id", name))
-                        input name="typed" required maxlength="128" autocomplete="off";
+                        input name="typed" required maxlength="256" autocomplete="off";
                     }
                 }
                 button type="submit" { (lang.t("form.again")) }

@@ -152,6 +152,27 @@ async fn what_was_typed_stays_when_an_act_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn every_field_for_a_unit_takes_the_longest_id() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    browser.sign_in("olga");
+    // A unit is named after its pool, so its id can be longer than other ids.
+    let unit = format!("{}:1:1", "p".repeat(128));
+    let form = format!("unit={unit}&units=withdraw&reason=lost&typed={}", &unit[1..]);
+    let mistyped = browser.post("/campaigns/wheel/wins/revoke", &form);
+    assert_eq!(mistyped.status, 400, "{}", mistyped.body);
+    let wins = browser.get("/campaigns/wheel/wins").good();
+    for (page, field) in [
+        (&mistyped.body, r#"name="typed" required maxlength="256""#),
+        (&wins, r#"name="unit" value="" maxlength="256""#),
+        (&wins, r#"name="q" type="search" maxlength="256""#),
+    ] {
+        assert!(page.contains(field), "{field}: {page}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_filter_that_is_wrong_or_finds_nothing_stays() {
     let data = tempfile::tempdir().unwrap();
     let (server, mut browser) = served(data.path());
