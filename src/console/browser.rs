@@ -12,8 +12,14 @@ use axum::{
     middleware::Next,
     response::Response,
 };
+use maud::html;
 
-use super::{Shared, i18n::Language, layout, visit::sender};
+use super::{
+    Shared,
+    i18n::Language,
+    layout,
+    visit::{self, sender},
+};
 
 /// No inline script or style, no eval, nothing from elsewhere, no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -70,9 +76,21 @@ pub(super) async fn guard(
     } else {
         sender(request.headers()).map_or_else(|| "/".into(), |from| from.0)
     };
+    let is_script = request.headers().contains_key("hx-request");
+    let refused = |status, key, back: &str| match is_script {
+        // What was typed is only in the page, so the page stays.
+        true => visit::note(address.path(), status, &html! { (language.t(key)) }),
+        false => layout::problem(language, status, key, back),
+    };
     let mut response = match refusal {
-        Some(key) => layout::problem(language, StatusCode::FORBIDDEN, key, "/"),
-        None => explained(next.run(request).await, language, &back),
+        Some(key) => refused(StatusCode::FORBIDDEN, key, "/"),
+        None => {
+            let response = next.run(request).await;
+            match unreadable(&response) {
+                Some(key) => refused(response.status(), key, &back),
+                None => response,
+            }
+        }
     };
     let headers = response.headers_mut();
     let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
@@ -97,22 +115,22 @@ pub(super) async fn guard(
     response
 }
 
-/// The response as a page, if it says in plain words why a request cannot be read.
-fn explained(response: Response, language: Language, back: &str) -> Response {
+/// Why a request cannot be read, as the key of a message, if the response says it in plain words
+/// that are no page.
+fn unreadable(response: &Response) -> Option<&'static str> {
     let status = response.status();
     let kind = response.headers().get(CONTENT_TYPE);
     let is_page = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
     let has_target = response.headers().contains_key("hx-redirect");
     if !status.is_client_error() || is_page || has_target {
-        return response;
+        return None;
     }
-    let key = match status {
+    Some(match status {
         StatusCode::NOT_FOUND => "error.missing",
         StatusCode::PAYLOAD_TOO_LARGE => "problem.large",
         StatusCode::METHOD_NOT_ALLOWED => "problem.method",
         _ => "problem.value",
-    };
-    layout::problem(language, status, key, back)
+    })
 }
 
 /// The host and port that the browser asked for: of the header, or in HTTP/2 of the address.

@@ -92,7 +92,7 @@ impl FromRequestParts<Shared> for Visit {
         let (token, name) = match &session.visitor {
             Visitor::Bearer(token) => match console.local.identity(token).await {
                 // Not while it serves: then there is no policy any more, after a restart.
-                Ok(None) if console.is_policed => return Err(layout::away(language)),
+                Ok(None) if console.is_policed => return Err(refused.away()),
                 Ok(None) => return Err(refused.expelled(console, true)),
                 Ok(Some(identity)) if session.has_begun_since(identity.sessions_from) => {
                     (Some(token), identity.name.as_str().to_owned())
@@ -107,7 +107,7 @@ impl FromRequestParts<Shared> for Visit {
             Visitor::Named(name) => (None, name.as_str().to_owned()),
         };
         let Some(calls) = console.local.calls(token) else {
-            return Err(layout::away(language));
+            return Err(refused.away());
         };
         Ok(Self {
             language,
@@ -153,7 +153,9 @@ impl Refused<'_> {
         let target = target.as_str();
         let status = StatusCode::UNAUTHORIZED;
         let mut response = match self.is_script {
-            true if new::takes_file(self.path) => self.note(status, &new::ended(self.language)),
+            true if new::takes_file(self.path) => {
+                note(self.path, status, &new::ended(self.language))
+            }
             // htmx would put the form into the page.
             true => (status, [("hx-redirect", target)]).into_response(),
             false => Redirect::to(target).into_response(),
@@ -168,18 +170,28 @@ impl Refused<'_> {
     fn unverified(&self) -> Response {
         let text = html! { (self.language.t("away.keys")) };
         match self.is_script {
-            true => self.note(StatusCode::SERVICE_UNAVAILABLE, &text),
+            true => note(self.path, StatusCode::SERVICE_UNAVAILABLE, &text),
             false => layout::unverified(self.language, self.back),
         }
     }
 
-    /// A message that htmx puts into the page, which stays as it is.
-    fn note(&self, status: StatusCode, text: &Markup) -> Response {
-        match self.path == new::CHECK {
-            // The answer of a check is shown below the file.
-            true => (status, ui::notice("bad", text)).into_response(),
-            false => layout::note(status, text),
+    /// Says that the server does not serve now.
+    fn away(&self) -> Response {
+        let text = html! { (self.language.t("live.unsent")) };
+        match self.is_script {
+            true => note(self.path, StatusCode::SERVICE_UNAVAILABLE, &text),
+            false => layout::away(self.language),
         }
+    }
+}
+
+/// A message that htmx puts into the page, which stays as it is. `path` is what the request was
+/// sent to.
+pub(super) fn note(path: &str, status: StatusCode, text: &Markup) -> Response {
+    match path == new::CHECK {
+        // The answer of a check is shown below the file.
+        true => (status, ui::notice("bad", text)).into_response(),
+        false => layout::note(status, text),
     }
 }
 

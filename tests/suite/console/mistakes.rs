@@ -151,6 +151,33 @@ async fn what_was_typed_stays_when_an_act_is_refused() {
         .leads_to("/campaigns/wheel/users?user=carl&done=granted");
 }
 
+#[test]
+fn the_page_stays_if_a_script_sends_what_cannot_be_read() {
+    let data = tempfile::tempdir().unwrap();
+    let (_server, mut browser) = served(data.path());
+    browser.sign_in("olga");
+    let own = format!(
+        "Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\nHX-Request: true\r\n",
+        browser.address
+    );
+    let text = format!("{own}Content-Type: text/plain\r\n");
+    let large = format!("reason={}", "x".repeat(20 * 1024));
+    let above = Some("#main");
+    for (path, headers, form, status, target) in [
+        ("/campaigns/wheel/pause", &own, &*large, 413, above),
+        ("/campaigns/wheel/plan", &text, "do=cells", 415, above),
+        ("/new", &text, "yaml=id", 415, above),
+        // The answer of a check stands below the file.
+        ("/new/check", &text, "yaml=id", 415, None),
+    ] {
+        let answer = browser.send("POST", path, headers, form);
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+        assert_eq!(answer.header("hx-retarget"), target, "{}", answer.head);
+        let (body, is_page) = (&answer.body, answer.body.contains("<html"));
+        assert!(body.contains("notice bad") && !is_page, "{path}: {body}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_field_for_a_unit_takes_the_longest_id() {
     let data = tempfile::tempdir().unwrap();
