@@ -31,6 +31,8 @@ pub(super) struct Frame<'a> {
     pub(super) language: Language,
     pub(super) place: Place,
     pub(super) title: &'a str,
+    /// The page that another language is chosen for.
+    pub(super) address: &'a str,
     /// Who visits, unless nobody has signed in.
     pub(super) visit: Option<&'a Visit>,
 }
@@ -87,13 +89,13 @@ fn header(frame: &Frame<'_>) -> Markup {
                     input #search name="q" type="search" maxlength="256" autocomplete="off"
                         placeholder=(lang.t("nav.search-hint"));
                 }
-                (languages(lang, &visit.address))
+                (languages(lang, frame.address))
                 form.who method="post" action="/sign-out" {
                     @if !visit.name.is_empty() { span.name { (visit.name) } }
                     button.quiet type="submit" { (lang.t("nav.sign-out")) }
                 }
             } @else {
-                (languages(lang, "/sign-in"))
+                (languages(lang, frame.address))
             }
         }
     }
@@ -129,6 +131,7 @@ fn bare(language: Language, status: StatusCode, title: &str, text: &Markup) -> R
         language,
         place: Place::Elsewhere,
         title,
+        address: "/",
         visit: None,
     };
     let contents = html! { h1 { (title) } (text) };

@@ -54,10 +54,12 @@ pub(super) fn refused(
 
 fn page(console: &Shared, lang: Language, message: Option<&Markup>, back: &str) -> Markup {
     let title = lang.t("sign-in.title");
+    let address = ui::address("/sign-in", &[("back", back)]);
     let frame = Frame {
         language: lang,
         place: Place::Elsewhere,
         title,
+        address: &address,
         visit: None,
     };
     let contents = html! {

@@ -259,6 +259,7 @@ impl Visit {
                 language: self.language,
                 place,
                 title,
+                address: &self.address,
                 visit: Some(self),
             };
             layout::page(&frame, contents)

@@ -149,6 +149,7 @@ fn onward(language: Language, back: &str) -> Response {
         language,
         place: Place::Elsewhere,
         title,
+        address: back,
         visit: None,
     };
     let contents = html! {

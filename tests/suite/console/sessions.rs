@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Browser, address, served};
+use super::{Browser, address, encoded, served};
 use crate::{access::Gate, faults::redis::House, process::Start};
 
 const POLICY: &str = "
@@ -119,6 +119,26 @@ fn sessions_that_began_before_a_moment_of_the_access_file_are_over() {
     let mut browser = Browser::at(address(&gate.server));
     browser.post("/sign-in", "token=olga-token").leads_to("/");
     browser.get("/").good();
+}
+
+#[test]
+fn to_choose_a_language_keeps_the_way_back() {
+    let data = tempfile::tempdir().unwrap();
+    let (_server, mut browser) = served(data.path());
+    let choice = |page: &str| {
+        let (_, form) = page.split_once(r#"action="/language""#).unwrap();
+        let (_, back) = form.split_once(r#"name="back" value=""#).unwrap();
+        back.split('"').next().unwrap().to_owned()
+    };
+    let asked = "/sign-in?back=%2Fsystem";
+    assert_eq!(choice(&browser.get(asked).good()), asked);
+    let refused = browser.post("/sign-in", "name=&back=%2Fsystem");
+    assert_eq!(choice(&refused.body), asked);
+    let form = format!("tag=zh&back={}", encoded(asked));
+    browser.post("/language", &form).leads_to(asked);
+    // A page without a visitor is no way to sign in again.
+    browser.sign_in("olga");
+    assert_eq!(choice(&browser.get("/nowhere").body), "/");
 }
 
 #[test]
