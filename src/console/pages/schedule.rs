@@ -154,7 +154,7 @@ async fn day(visit: &Visit, status: &CampaignStatus, days: &Days, asked: &Asked)
         asked.filter(&mut window.prizes);
     }
     windows.retain(|window| !window.prizes.is_empty());
-    windows.sort_by(|a, b| a.local_start.cmp(&b.local_start));
+    in_order(&mut windows);
     let words = [
         lang.t("schedule.planned"),
         lang.t("schedule.injected"),
@@ -196,6 +196,12 @@ async fn day(visit: &Visit, status: &CampaignStatus, days: &Days, asked: &Asked)
         @if !windows.is_empty() { (table(visit, &campaign, &windows)) }
         (calendar::table(visit, days, &month.days))
     })
+}
+
+/// Puts the hours of all pools in their order. The local times of an hour that comes twice would put
+/// its second time first wherever clocks are ahead of UTC.
+fn in_order(windows: &mut [Window]) {
+    windows.sort_by_key(|window| window.start_time.map_or(0, |start| start.seconds));
 }
 
 /// Units that are released, and that nobody has taken.
@@ -326,6 +332,33 @@ mod tests {
         };
         let both = hour("20:00", 24, 14, 10, 3);
         assert_eq!(hours, [both, hour("21:00", 12, 7, 5, 4)]);
+    }
+
+    #[test]
+    fn an_hour_that_comes_twice_is_in_order() {
+        let window = |pool: &str, local: &str, start: &str| Window {
+            pool_id: pool.into(),
+            local_start: local.into(),
+            start_time: Some(to_wire(start.parse().unwrap())),
+            ..Window::default()
+        };
+        let mut windows = [
+            window("a", "2026-10-25T02:00+02:00", "2026-10-25T00:00:00Z"),
+            window("a", "2026-10-25T02:00+01:00", "2026-10-25T01:00:00Z"),
+            window("a", "2026-10-25T03:00+01:00", "2026-10-25T02:00:00Z"),
+            window("b", "2026-10-25T02:00+02:00", "2026-10-25T00:00:00Z"),
+        ];
+        in_order(&mut windows);
+        let found = windows
+            .each_ref()
+            .map(|it| (&*it.pool_id, &it.local_start[11..]));
+        let expected = [
+            ("a", "02:00+02:00"),
+            ("b", "02:00+02:00"),
+            ("a", "02:00+01:00"),
+            ("a", "03:00+01:00"),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]
