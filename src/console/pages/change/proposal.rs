@@ -88,8 +88,10 @@ pub(super) fn change(
     if let Some(name) = field("name") {
         campaign.name = name.into();
     }
+    // Browsers leave out seconds that are zero.
+    let same = |a: &str, b: &str| a == b || a.strip_suffix(":00") == Some(b);
     if let Some(end) = field("end")
-        && end != local(campaign.end_time.as_ref(), zone)
+        && !same(&local(campaign.end_time.as_ref(), zone), end)
     {
         match moment(end, zone) {
             Some(end) => campaign.end_time = Some(end),
@@ -277,6 +279,22 @@ mod tests {
         // Clocks go forward over the first and back over the second.
         for bad in ["2027-03-14T02:30", "2026-11-01T01:30", "tomorrow", ""] {
             assert_eq!(end(bad).unwrap_err().len(), 1, "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_end_that_nobody_has_changed_stays_whenever_it_is() {
+        // The second 01:30 of the night in which clocks go back.
+        let end_time = Some(to_wire("2026-11-01T01:30:00-05:00".parse().unwrap()));
+        let ending = Campaign {
+            end_time,
+            ..campaign()
+        };
+        let shown = local(end_time.as_ref(), &zone_named("America/New_York"));
+        assert_eq!(shown, "2026-11-01T01:30:00");
+        for sent in ["2026-11-01T01:30:00", "2026-11-01T01:30"] {
+            let named = changed_from(ending.clone(), &[("name", "W"), ("end", sent)]).unwrap();
+            assert_eq!((&*named.name, named.end_time), ("W", end_time), "{sent}");
         }
     }
 
