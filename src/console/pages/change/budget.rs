@@ -73,10 +73,13 @@ fn written(money: &Money) -> String {
 
 /// Reads such an amount, with or without separators of thousands.
 fn read(text: &str, currency: &str) -> Option<Money> {
-    let text = text.replace(',', "");
-    let (units, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let (units, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if units.contains(',') && !are_thousands(units) {
+        return None;
+    }
+    let units = units.replace(',', "");
     let are_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    if !are_digits(units) || !are_digits(fraction) || fraction.len() > FRACTION_DIGITS {
+    if !are_digits(&units) || !are_digits(fraction) || fraction.len() > FRACTION_DIGITS {
         return None;
     }
     Some(Money {
@@ -84,6 +87,14 @@ fn read(text: &str, currency: &str) -> Option<Money> {
         units: units.parse().ok()?,
         nanos: format!("{fraction:0<FRACTION_DIGITS$}").parse().ok()?,
     })
+}
+
+/// Whether the commas of a number separate thousands, as in `1,250` and `12,50,000`. In many
+/// countries those of `12,50` and `0,125` begin a fraction.
+fn are_thousands(units: &str) -> bool {
+    let mut groups = units.rsplit(',').map(str::len);
+    let is_last_full = groups.next() == Some(3);
+    is_last_full && !units.starts_with('0') && groups.all(|digits| (1..=3).contains(&digits))
 }
 
 #[cfg(test)]
@@ -108,6 +119,8 @@ mod tests {
             assert_eq!(written(&read(text, "cny").unwrap()), text);
         }
         assert_eq!(read("1,250.50", "cny"), read("1250.5", "CNY"));
+        assert_eq!(read("1,234,567", "CNY"), read("1234567", "CNY"));
+        assert_eq!(read("12,34,567", "CNY"), read("1234567", "CNY"));
         for bad in [
             "-1",
             "1.2.3",
@@ -115,6 +128,12 @@ mod tests {
             ".",
             "1.0000000001",
             "99999999999999999999",
+            "12,50",
+            "1250,5",
+            "0,125",
+            "1250,000",
+            ",250",
+            "1,,250",
         ] {
             assert_eq!(read(bad, "CNY"), None, "{bad}");
         }
