@@ -205,13 +205,14 @@ impl Sessions {
         Some((last_s, header))
     }
 
-    /// The header that keeps what a sign-in at a provider needs. The browser has to send it when it
-    /// comes from another site.
+    /// The header that keeps what a sign-in at a provider needs; none if that is too long for a
+    /// cookie. The browser has to send it when it comes from another site.
     pub(super) fn hold<T: Serialize>(&self, held: &T) -> Option<String> {
         let until_s = (now() + FLOW_TIME_MAX).as_secs();
         let contents = serde_json::to_vec(&Held { until_s, held }).ok()?;
         let sealed = self.seal(FLOW_PURPOSE, contents)?;
-        Some(self.flow_header(&sealed, FLOW_TIME_MAX))
+        let is_kept = sealed.len() <= COOKIE_BYTES_MAX;
+        is_kept.then(|| self.flow_header(&sealed, FLOW_TIME_MAX))
     }
 
     /// What a sign-in at a provider needs, unless it took too long.

@@ -65,12 +65,17 @@ pub(super) async fn begin(
             return refused(status, &text);
         }
     };
-    let flow = Flow {
+    let mut flow = Flow {
         fresh,
         back: ui::own_path(&asked.back).to_owned(),
         language: language.tag().to_owned(),
     };
-    match console.sessions.hold(&flow) {
+    let held = console.sessions.hold(&flow).or_else(|| {
+        // The page has too long an address for a cookie.
+        flow.back = "/".into();
+        console.sessions.hold(&flow)
+    });
+    match held {
         Some(cookie) => (AppendHeaders([(SET_COOKIE, cookie)]), Redirect::to(&url)).into_response(),
         None => Redirect::to("/sign-in").into_response(),
     }

@@ -372,6 +372,18 @@ async fn nobody_is_sent_to_another_site() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn people_sign_in_though_their_page_has_too_long_an_address_for_a_cookie() {
+    let mut house = House::new().await;
+    let path = house.comes_back(&format!("/search?q={}", "x".repeat(4_000)));
+    // Browsers drop longer ones.
+    let mut cookies = house.browser.cookies.values();
+    assert!(cookies.all(|cookie| cookie.len() <= 3_800));
+    let answer = house.browser.get(&path);
+    assert_eq!(answer.header("refresh"), Some("0; url=/"));
+    house.browser.get("/").good();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn people_sign_in_at_the_provider_in_a_browser() {
     let house = House::new().await;
     drive("oidc.mjs", &house.origin, &[]);
