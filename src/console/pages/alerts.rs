@@ -33,7 +33,10 @@ pub(in crate::console) fn text(lang: Language, alert: &Alert) -> String {
         AlertKind::StockLow => lang.with("alert.low", &alert.prize_id),
         AlertKind::StockOut => lang.with("alert.out", &alert.prize_id),
         AlertKind::PrizePaused => lang.with("alert.held", &alert.prize_id),
-        AlertKind::LedgerLag => lang.with("alert.lag", &seconds(&alert.lag.unwrap_or_default())),
+        AlertKind::LedgerLag => {
+            let lag = alert.lag.unwrap_or_default();
+            lang.with("alert.lag", &seconds(lang, &lag))
+        }
     }
 }
 

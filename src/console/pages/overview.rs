@@ -21,7 +21,6 @@ use crate::{
         visit::{Contents, Visit},
     },
     grpc,
-    model::convert::times::span,
     proto::{
         CampaignState, CampaignStatus, GetStatsRequest, GetStatsResponse, ListCampaignsRequest,
         PrizeStats,
@@ -82,11 +81,12 @@ pub(in crate::console) async fn page(
 }
 
 /// A span without what is less than a second.
-pub(super) fn seconds(exact: &prost_types::Duration) -> String {
-    span(&prost_types::Duration {
+pub(super) fn seconds(lang: Language, exact: &prost_types::Duration) -> String {
+    let whole = prost_types::Duration {
         seconds: exact.seconds,
         nanos: 0,
-    })
+    };
+    ui::span(lang, &whole)
 }
 
 fn framed(visit: &Visit, asked: &Asked, notes: &Markup, list: &Markup) -> Markup {

@@ -76,7 +76,7 @@ fn table(
             th.n scope="row" { (part.partition) }
             td.n { (last(part.partition)) }
             td.n { (number(part.unsettled_entries)) }
-            td.n { @match &part.lag { Some(lag) => { (seconds(lag)) } None => { "–" } } }
+            td.n { @match &part.lag { Some(lag) => { (seconds(lang, lag)) } None => { "–" } } }
             td { (badge(lang, *state, &part.trouble)) }
         } } },
     )
@@ -149,6 +149,9 @@ mod tests {
         }
         assert_eq!(good.matches("Works").count(), 2, "{good}");
         assert!(good.contains("(2)"), "{good}");
+        let chinese = Language::of_tag("zh").unwrap();
+        let page = shown(chinese, &ledger, &stats).into_string();
+        assert!(page.contains("1 分钟 1 秒"), "{page}");
         // Nothing is behind a sink that is not there.
         ledger.settled = false;
         let page = shown(Language::ENGLISH, &ledger, &stats).into_string();

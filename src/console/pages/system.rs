@@ -258,7 +258,7 @@ fn ledger_of(visit: &Visit, ledger: &LedgerStats, stats: &GetStatsResponse) -> M
                 }
                 dt { (lang.t("system.unsettled")) } dd { (number(ledger.unsettled_entries)) }
                 @if let Some(lag) = &ledger.lag {
-                    dt { (lang.t("system.lag")) } dd { (seconds(lag)) }
+                    dt { (lang.t("system.lag")) } dd { (seconds(lang, lag)) }
                 }
                 @if ledger.memory_max_bytes > 0 {
                     dt { (lang.t("system.memory")) }
