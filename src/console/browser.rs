@@ -41,7 +41,7 @@ impl Address {
     }
 
     /// The address without what was just done, which is said once.
-    fn of(text: &str) -> Self {
+    pub(super) fn of(text: &str) -> Self {
         let Some((path, query)) = text.split_once('?') else {
             return Self(text.into());
         };
@@ -171,7 +171,17 @@ fn is_own(headers: &HeaderMap, host: Option<&str>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header::REFERER;
+
     use super::*;
+
+    #[test]
+    fn a_way_back_does_not_say_again_what_was_done() {
+        let from = "http://127.0.0.1:8080/campaigns/a?done=paused&curve=day";
+        let headers = HeaderMap::from_iter([(REFERER, HeaderValue::from_static(from))]);
+        let back = sender(&headers).map(|address| address.0);
+        assert_eq!(back.as_deref(), Some("/campaigns/a?curve=day"));
+    }
 
     #[test]
     fn only_pages_of_the_console_may_act() {

@@ -125,7 +125,7 @@ impl FromRequestParts<Shared> for Visit {
 pub(super) fn sender(headers: &HeaderMap) -> Option<Address> {
     let (_, rest) = headers.get(REFERER)?.to_str().ok()?.split_once("://")?;
     let (_, path) = rest.split_once('/')?;
-    Some(Address(format!("/{path}")))
+    Some(Address::of(&format!("/{path}")))
 }
 
 /// A request without a session that is valid now: what its answer depends on.
