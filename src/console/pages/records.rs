@@ -80,6 +80,7 @@ async fn list<L: List>(visit: &Visit, campaign: &str, zone: &TimeZone, asked: &A
         .map(|filter| (filter.name, filter.value))
         .collect();
     used.extend([("from", asked.from.as_str()), ("to", asked.to.as_str())]);
+    let here = [&used[..], &[("page", asked.page.as_str())]].concat();
     let filter = forms::filter(lang, &path, &filters, Some([&asked.from, &asked.to]));
     let page = match L::read(visit, query).await {
         Ok(page) => page,
@@ -96,7 +97,7 @@ async fn list<L: List>(visit: &Visit, campaign: &str, zone: &TimeZone, asked: &A
         @if !campaign.is_empty() { (files::<L>(visit, &base, &used)) }
         (rows::behind(lang, page.complete_until.as_ref(), zone))
         @if page.elements.is_empty() { (ui::empty(&html! { p { (lang.t(empty)) } })) }
-        @else { (L::table(lang, &page.elements, zone, &ui::address(&path, &used))) }
+        @else { (L::table(lang, &page.elements, zone, &ui::address(&path, &here))) }
         (ui::next(lang, &path, &used, &page.next))
     })
 }

@@ -198,8 +198,8 @@ async fn day(visit: &Visit, status: &CampaignStatus, days: &Days, asked: &Asked)
     })
 }
 
-/// Puts the hours of all pools in their order. By local times, an hour that comes twice would be the
-/// wrong way round wherever clocks are ahead of UTC.
+/// Puts the hours of all pools in their order. By local times, an hour that comes twice would be
+/// the wrong way round wherever clocks are ahead of UTC.
 fn in_order(windows: &mut [Window]) {
     windows.sort_by_key(|window| window.start_time.map_or(0, |start| start.seconds));
 }

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use super::{Browser, address, all_pages, encoded, fill, served};
+use tombola::proto::DrawRequest;
+
+use super::{Browser, address, all_pages, encoded, fill, served, wait_for};
 use crate::{access::Gate, process::PATIENCE};
 
 /// The last table of a page, or what is there in place of one, once it has a text: lists have what
@@ -75,6 +77,32 @@ async fn lists_are_filtered_by_all_that_the_service_can_filter_by() {
     let history = "/campaigns/wheel/history";
     let acts = contents(&mut browser, &format!("{history}?kind=DELIVER"), "parcel-7");
     assert!(!acts.contains("applied a version"), "{acts}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_delivers_a_win_of_a_later_page_comes_back_to_that_page() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    // With those that are there, more wins than a page has.
+    for user_id in ["anna", "carl"] {
+        let request = DrawRequest {
+            campaign_id: "wheel".into(),
+            user_id: user_id.into(),
+            count: 20,
+            ..Default::default()
+        };
+        server.lottery().await.draw(request).await.unwrap();
+    }
+    browser.sign_in("olga");
+    let next = r#"rel="next" href=""#;
+    let page = wait_for(&mut browser, "/campaigns/wheel/wins", next);
+    let (_, next) = page.split_once(next).unwrap();
+    let next = next.split('"').next().unwrap();
+    let page = browser.get(next).good();
+    let (_, form) = page.split_once("/wins/deliver").unwrap();
+    let back = format!(r#"name="back" value="{next}""#);
+    assert!(form.contains(&back), "{back}: {form}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
