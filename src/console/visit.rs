@@ -22,7 +22,7 @@ use super::{
     i18n::Language,
     layout::{self, Frame, Place},
     live,
-    pages::new,
+    pages::{new, plan},
     session::{Session, Visitor},
     ui,
 };
@@ -141,8 +141,8 @@ struct Refused<'a> {
 
 impl Refused<'_> {
     /// Sends a browser to the form to sign in, without the session that it may have, and from there
-    /// back to the page. The page with a campaign file stays, and says what has happened: the file
-    /// is nowhere else.
+    /// back to the page. A page with a campaign file or a draft stays, and says what has happened:
+    /// these are nowhere else.
     fn expelled(&self, console: &Shared, is_known: bool) -> Response {
         if live::is_stream(self.path) {
             return live::ended();
@@ -152,10 +152,9 @@ impl Refused<'_> {
         let target = ui::address("/sign-in", &[("ended", ended), ("back", back)]);
         let target = target.as_str();
         let status = StatusCode::UNAUTHORIZED;
+        let is_only_there = new::takes_file(self.path) || plan::takes_draft(self.path);
         let mut response = match self.is_script {
-            true if new::takes_file(self.path) => {
-                note(self.path, status, &new::ended(self.language))
-            }
+            true if is_only_there => note(self.path, status, &new::ended(self.language)),
             // htmx would put the form into the page.
             true => (status, [("hx-redirect", target)]).into_response(),
             false => Redirect::to(target).into_response(),

@@ -207,6 +207,7 @@
 
     function ready() {
         anchor = null;
+        isMeant = false;
         const focused = document.activeElement;
         stopAt(place(focused) ? focused : cells()[0]);
         count();

@@ -53,7 +53,7 @@ pub(in crate::console) fn takes_file(path: &str) -> bool {
     [FORM, CHECK].contains(&path)
 }
 
-/// What the page says if the session has ended. The text that was typed is only in this page.
+/// What the page says if the session has ended. What was typed or painted is only in this page.
 pub(in crate::console) fn ended(lang: Language) -> Markup {
     html! {
         (lang.t("new.ended")) " "
@@ -168,7 +168,7 @@ pub(in crate::console) async fn submit(
 }
 
 /// Sends the browser to another page. htmx would show that at the address of this one.
-fn gone_to(headers: &HeaderMap, target: String) -> Response {
+pub(super) fn gone_to(headers: &HeaderMap, target: String) -> Response {
     match headers.contains_key("hx-request") {
         true => [("hx-redirect", target)].into_response(),
         false => Redirect::to(&target).into_response(),

@@ -301,6 +301,15 @@ impl Browser {
         self.send("POST", path, &own, form)
     }
 
+    /// Sends a form, as htmx does for a page of the console.
+    fn post_by_htmx(&mut self, path: &str, form: &str) -> Answer {
+        let own = format!(
+            "Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\nHX-Request: true\r\n",
+            self.address
+        );
+        self.send("POST", path, &own, form)
+    }
+
     /// Sends a form with a file, as a page of the console does.
     fn upload(&mut self, path: &str, fields: &[(&str, &str)]) -> Answer {
         let mut form = String::new();

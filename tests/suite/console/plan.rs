@@ -99,6 +99,12 @@ async fn edit(server: &Server, browser: &mut Browser) {
     for _ in 0..2 {
         browser.post(PLAN, &apply).leads_to(&done); // sent twice, it is applied once
     }
+    // With scripts the page stays until the draft is applied.
+    let (before, _) = page.split_once(r#"id="plan-apply""#).unwrap();
+    let (_, form) = before.rsplit_once("<form").unwrap();
+    assert!(form.contains(&format!(r#"hx-post="{PLAN}""#)), "{form}");
+    let applied = browser.post_by_htmx(PLAN, &apply);
+    assert_eq!(applied.header("hx-redirect"), Some(&*done));
     let page = browser.get(&done).good();
     assert!(
         page.contains("The plan is in force") && page.contains("version 2"),

@@ -60,6 +60,23 @@ fn a_token_begins_a_session_which_ends_when_the_token_is_taken_away() {
 }
 
 #[test]
+fn a_draft_of_a_plan_stays_in_the_page_when_the_session_ends() {
+    let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
+    let browser = Browser::signed_in(&gate, "olga-token");
+    gate.change(&POLICY.replace("<olga-token>", "<next-token>"));
+    for act in ["cells", "apply"] {
+        let mut browser = browser.clone();
+        let form = format!("base=1&draft=AAAA&do={act}");
+        let answer = browser.post_by_htmx("/campaigns/wheel/plan", &form);
+        assert_eq!(answer.status, 401, "{act}: {}", answer.body);
+        assert_eq!(answer.header("hx-redirect"), None, "{}", answer.head);
+        assert_eq!(answer.header("hx-retarget"), Some("#main"));
+        let body = answer.body;
+        assert!(body.contains("session has ended"), "{act}: {body}");
+    }
+}
+
+#[test]
 fn a_campaign_file_stays_in_the_page_when_the_session_ends() {
     let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
     let browser = Browser::signed_in(&gate, "olga-token");

@@ -12,7 +12,8 @@ mod strokes;
 use axum::{
     Form,
     extract::{Path, Query},
-    response::{IntoResponse as _, Redirect, Response},
+    http::HeaderMap,
+    response::{IntoResponse as _, Response},
 };
 use maud::{Markup, html};
 use tonic::Status;
@@ -21,7 +22,7 @@ use self::canvas::Canvas;
 use super::{
     Tab, acts,
     fields::Fields,
-    forecast, head, problems,
+    forecast, head, new, problems,
     proposals::{self, Wanted},
     sent::Sent,
     status,
@@ -41,6 +42,11 @@ use crate::{
     },
 };
 
+/// Whether drafts are sent to this path.
+pub(in crate::console) fn takes_draft(path: &str) -> bool {
+    path.starts_with("/campaigns/") && path.ends_with("/plan")
+}
+
 /// The page with nothing painted.
 pub(in crate::console) async fn page(
     visit: Visit,
@@ -59,12 +65,13 @@ fn shown(visit: &Visit, contents: Contents) -> Response {
 /// Paints, goes elsewhere in the calendar, or applies.
 pub(in crate::console) async fn submit(
     visit: Visit,
+    headers: HeaderMap,
     Path(id): Path<String>,
     Form(fields): Form<Fields>,
 ) -> Response {
     if fields.get("do") == "apply" {
         match applied(&visit, &id, &fields).await {
-            Ok(address) => return Redirect::to(&address).into_response(),
+            Ok(address) => return new::gone_to(&headers, address),
             // The page compares the versions.
             Err(status) if reason(&status) == "VERSION_STALE" => {}
             Err(status) => return refused(&visit, &id, &fields, &status).await,

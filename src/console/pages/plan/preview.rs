@@ -212,8 +212,12 @@ fn apply(visit: &Visit, canvas: &Canvas, fields: &Fields) -> Markup {
         "apply" => fields.get("request_id").to_owned(),
         _ => format!("console-{:016x}", rand::random::<u64>()),
     };
+    let path = grid::path(canvas);
     html! {
-        form.line method="post" action=(grid::path(canvas)) data-leave {
+        // With scripts the page stays until the draft is applied: if the session has ended, too.
+        form.line method="post" action=(path) hx-post=(path) hx-target="#main" hx-select="#main"
+            hx-swap="outerHTML show:top" data-leave
+        {
             (grid::state(canvas))
             input type="hidden" name="request_id" value=(request);
             input type="hidden" name="do" value="apply";
