@@ -4,7 +4,7 @@ use axum::{Form, extract::Query, response::Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::{acts, fields::Fields, sent::Sent};
+use super::{acts, fields::Fields, rows::user_field, sent::Sent};
 use crate::{
     console::{
         layout::Place,
@@ -17,20 +17,27 @@ use crate::{
 /// Which user.
 #[derive(Debug, Default, Deserialize)]
 pub(in crate::console) struct Asked {
+    /// As people type it.
     #[serde(default)]
     user: String,
+    /// To the byte.
+    #[serde(default)]
+    id: String,
     done: Option<String>,
 }
 
 /// The address of a user's page.
 pub(super) fn address(user: &str) -> String {
-    ui::address("/users/forget", &[("user", user)])
+    ui::address("/users/forget", &[user_field(user)])
 }
 
 /// The page.
 pub(in crate::console) async fn page(visit: Visit, Query(asked): Query<Asked>) -> Response {
     let lang = visit.language;
-    let user = asked.user.trim();
+    let user = match asked.id.as_str() {
+        "" => asked.user.trim(),
+        id => id,
+    };
     let found = found(&visit, user).await;
     let title = format!("{}: {user}", lang.t("forget.title"));
     let contents = html! {

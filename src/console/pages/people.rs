@@ -35,11 +35,25 @@ const RECORDS_SIZE: u32 = 20;
 /// Which user.
 #[derive(Debug, Default, Deserialize)]
 pub(in crate::console) struct Asked {
+    /// As people type it.
     #[serde(default)]
     user: String,
+    /// To the byte.
+    #[serde(default)]
+    id: String,
     #[serde(default)]
     page: String,
     done: Option<String>,
+}
+
+impl Asked {
+    /// The user; empty for none.
+    fn user(&self) -> &str {
+        match self.id.as_str() {
+            "" => self.user.trim(),
+            id => id,
+        }
+    }
 }
 
 /// Goes to a user of a campaign.
@@ -58,7 +72,7 @@ pub(in crate::console) async fn page(
         Ok(status) => Ok(framed(&visit, &status, &asked).await),
         Err(status) => Err(status),
     };
-    match asked.user.trim() {
+    match asked.user() {
         "" => visit.page(Place::Campaigns, &id, contents),
         user => {
             let title = format!("{user} · {}", visit.language.t("tab.users"));
@@ -70,14 +84,14 @@ pub(in crate::console) async fn page(
 async fn framed(visit: &Visit, status: &CampaignStatus, asked: &Asked) -> Markup {
     let lang = visit.language;
     let (campaign, _) = definition(status);
-    let rest = match asked.user.trim() {
+    let rest = match asked.user() {
         "" => visit.section(blocked(visit, status, asked).await),
         id => user(visit, status, id).await,
     };
     html! {
         (head(visit, status, Tab::Users))
         @if let Some(done) = ui::done(lang, asked.done.as_deref()) { (done) }
-        (forms::find_user(lang, &campaign.id, asked.user.trim()))
+        (forms::find_user(lang, &campaign.id, asked.user()))
         p { a href={ "/campaigns/" (campaign.id) "/many" } { (lang.t("many.link")) } }
         (rest)
     }

@@ -23,7 +23,13 @@ use crate::{
 /// The page of a user in a campaign.
 pub(super) fn user_address(campaign: &str, user: &str) -> String {
     let path = format!("/campaigns/{}/users", ui::encoded(campaign));
-    ui::address(&path, &[("user", user)])
+    ui::address(&path, &[user_field(user)])
+}
+
+/// A user in an address. What people type is meant without blanks around it, but ids may have some.
+pub(super) fn user_field(user: &str) -> (&'static str, &str) {
+    let name = if user.trim() == user { "user" } else { "id" };
+    (name, user)
 }
 
 /// An amount with its currency.

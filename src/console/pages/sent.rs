@@ -55,12 +55,13 @@ impl<'a> Sent<'a> {
         page(visit, StatusCode::BAD_REQUEST, &why, &self.form(visit))
     }
 
-    /// Asks whether the name was typed as it is; if not, gives the page that says so.
+    /// Asks whether the name was typed as it is, blanks around it aside; if not, gives the page
+    /// that says so.
     pub(super) fn mistyped(&self, visit: &Visit) -> Option<Response> {
         let mut fields = self.fields.iter();
         let typed = fields.find(|(name, _)| *name == "typed");
         let typed = typed.map_or("", |(_, value)| value.trim());
-        let is_right = self.name.is_none_or(|name| name == typed);
+        let is_right = self.name.is_none_or(|name| name.trim() == typed);
         (!is_right).then(|| self.wrong(visit, visit.language.t("form.not-typed")))
     }
 

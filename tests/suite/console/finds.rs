@@ -11,7 +11,7 @@ use tombola::{
     store::sqlite::DATABASE_FILE,
 };
 
-use super::{Browser, address, encoded, fill, served};
+use super::{Browser, address, encoded, fill, served, wait_for};
 use crate::process::{Server, Start};
 
 /// More campaigns than a page of `ListCampaigns` has.
@@ -186,6 +186,36 @@ async fn results_are_in_the_zones_of_their_campaigns() {
         assert!(page.contains(zone) && !page.contains(">UTC<"), "{page}");
         assert!(page.contains("Each time is in the zone"), "{page}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_with_a_blank_in_front_is_not_the_one_without() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    let request = DrawRequest {
+        campaign_id: "wheel".into(),
+        user_id: " carl".into(),
+        ..Default::default()
+    };
+    server.lottery().await.draw(request).await.unwrap();
+    browser.sign_in("olga");
+    let own = "/campaigns/wheel/users?id=%20carl";
+    wait_for(&mut browser, "/campaigns/wheel/draws", own);
+    let page = browser.get(own).good();
+    let field = r#"<input type="hidden" name="user" value=" carl">"#;
+    assert!(page.contains(field), "{page}");
+    let erase = "/users/forget?id=%20carl";
+    assert!(page.contains(erase), "{page}");
+    wait_for(&mut browser, erase, field);
+    browser
+        .post("/campaigns/wheel/users/block", "user=%20carl&reason=fraud")
+        .leads_to(&format!("{own}&done=blocked"));
+    let other = browser.get("/campaigns/wheel/users?user=+carl").good();
+    assert!(!other.contains("Blocked since"), "{other}");
+    browser
+        .post("/users/forget", "user=%20carl&typed=+carl")
+        .leads_to(&format!("{erase}&done=forgotten"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
