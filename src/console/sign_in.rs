@@ -12,6 +12,7 @@ use tonic::Code;
 
 use super::{
     Shared,
+    browser::FETCH_SITE,
     i18n::{self, Language},
     layout::{self, Frame, Place},
     session::Visitor,
@@ -26,18 +27,50 @@ pub(super) struct Asked {
     /// The page to go back to.
     #[serde(default)]
     back: String,
+    /// A page of the console leads here, from a link of another site.
+    onward: Option<String>,
 }
 
-/// The form to sign in.
+/// The form to sign in. Browsers do not send the session's cookie when somebody follows a link of
+/// another site, such as one in a mail. That visitor may have a session, so a page of the console
+/// asks once more.
 pub(super) async fn form(
     State(console): State<Shared>,
     headers: HeaderMap,
     Query(asked): Query<Asked>,
 ) -> Response {
     let lang = Language::of(&headers);
+    let site = headers.get(FETCH_SITE);
+    let is_foreign = site.is_some_and(|site| site != "same-origin" && site != "none");
+    if asked.onward.is_some() && console.sessions.of(&headers).is_some() {
+        return Redirect::to(ui::own_path(&asked.back)).into_response();
+    }
+    if is_foreign && asked.onward.is_none() && asked.ended.is_none() {
+        let query = [("back", asked.back.as_str()), ("onward", "1")];
+        return onward(lang, &ui::address("/sign-in", &query));
+    }
     let message = asked.ended.map(|_| lang.t("sign-in.ended"));
     let message = message.map(|text| ui::notice("warn", &html! { (text) }));
     page(&console, lang, message.as_ref(), &asked.back).into_response()
+}
+
+/// A page that goes on to another one. Browsers do not send the cookie of the session with a
+/// redirection that another site began, but they do when a page of the console goes on.
+pub(super) fn onward(language: Language, target: &str) -> Response {
+    let title = language.t("sign-in.title");
+    let frame = Frame {
+        language,
+        place: Place::Elsewhere,
+        title,
+        address: target,
+        visit: None,
+    };
+    let contents = html! {
+        h1 { (title) }
+        p { a href=(target) { (language.t("oidc.onward")) } }
+    };
+    let refresh = [("refresh", format!("0; url={target}"))];
+    (refresh, layout::page(&frame, &contents)).into_response()
 }
 
 /// The form to sign in, after somebody was not signed in. It still leads back to the page.

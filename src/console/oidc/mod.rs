@@ -25,7 +25,6 @@ use self::{
 use super::{
     Shared,
     i18n::Language,
-    layout::{self, Frame, Place},
     session::{self, Visitor},
     sign_in, ui, visit,
 };
@@ -137,32 +136,13 @@ pub(super) async fn callback(
     match ended {
         Ok(cookie) => {
             let begun = AppendHeaders([(SET_COOKIE, cookie)]);
-            (begun, released, onward(language, &back)).into_response()
+            (begun, released, sign_in::onward(language, &back)).into_response()
         }
         Err((status, text)) => {
             let page = sign_in::refused(&console, language, status, &text, &back);
             (released, page).into_response()
         }
     }
-}
-
-/// A page that goes on to another one. Browsers do not send the cookie of the session with a
-/// redirection that another site began, but they do when a page of the console goes on.
-fn onward(language: Language, back: &str) -> Response {
-    let title = language.t("sign-in.title");
-    let frame = Frame {
-        language,
-        place: Place::Elsewhere,
-        title,
-        address: back,
-        visit: None,
-    };
-    let contents = html! {
-        h1 { (title) }
-        p { a href=(back) { (language.t("oidc.onward")) } }
-    };
-    let refresh = [("refresh", format!("0; url={back}"))];
-    (refresh, layout::page(&frame, &contents)).into_response()
 }
 
 /// Why nobody is signed in: the status of the answer, and a text.

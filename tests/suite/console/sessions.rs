@@ -139,6 +139,31 @@ fn sessions_that_began_before_a_moment_of_the_access_file_are_over() {
 }
 
 #[test]
+fn a_link_of_another_site_leads_to_the_page_if_there_is_a_session() {
+    let data = tempfile::tempdir().unwrap();
+    let (_server, mut browser) = served(data.path());
+    browser.sign_in("olga");
+    // Browsers send the session neither with such a link nor with a redirection from it.
+    let mut bare = Browser::at(browser.address);
+    let foreign = "Sec-Fetch-Site: cross-site\r\n";
+    let form = "/sign-in?back=%2Fsystem";
+    bare.send("GET", "/system", foreign, "").leads_to(form);
+    let page = bare.send("GET", form, foreign, "");
+    let onward = format!("{form}&onward=1");
+    let refresh = format!("0; url={onward}");
+    assert_eq!(page.header("refresh"), Some(&*refresh));
+    // They do when a page of the console goes on.
+    browser.get(&onward).leads_to("/system");
+    // Without a session, that is the form.
+    for asked in [onward.as_str(), form, "/sign-in?ended=1&back=%2Fsystem"] {
+        let page = bare.get(asked);
+        assert_eq!(page.header("refresh"), None, "{asked}");
+        let body = page.good();
+        assert!(body.contains(r#"name="back" value="/system""#), "{body}");
+    }
+}
+
+#[test]
 fn to_choose_a_language_keeps_the_way_back() {
     let data = tempfile::tempdir().unwrap();
     let (_server, mut browser) = served(data.path());
