@@ -295,9 +295,9 @@ pub(in crate::console) async fn block(
     let request = BlockUsersRequest {
         campaign_id: id,
         user_ids: vec![fields.exact("user").into()],
+        request_id: fields.get("request_id").into(),
         operator: visit.operator(),
         reason: fields.get("reason").into(),
-        ..BlockUsersRequest::default()
     };
     let result = visit.campaigns().block_users(request).await;
     let sent = Sent::of(fields.pairs(), &[REASON], None);
@@ -314,9 +314,9 @@ pub(in crate::console) async fn unblock(
     let request = UnblockUsersRequest {
         campaign_id: id,
         user_ids: vec![fields.exact("user").into()],
+        request_id: fields.get("request_id").into(),
         operator: visit.operator(),
         reason: fields.get("reason").into(),
-        ..UnblockUsersRequest::default()
     };
     let result = visit.campaigns().unblock_users(request).await;
     let sent = Sent::of(fields.pairs(), &[REASON], None);
@@ -359,8 +359,8 @@ pub(in crate::console) async fn revoke(
         unit_id: unit.into(),
         reason: fields.get("reason").into(),
         withdraw,
+        request_id: fields.get("request_id").into(),
         operator: visit.operator(),
-        ..RevokeWinRequest::default()
     };
     let result = visit.ledger().revoke_win(request).await;
     let target = (ui::own_path(fields.exact("back")), "revoked");
@@ -380,9 +380,9 @@ pub(in crate::console) async fn cancel_envelope(
     }
     let request = CancelEnvelopeRequest {
         envelope_id: id.clone(),
+        request_id: fields.get("request_id").into(),
         operator: visit.operator(),
         reason: fields.get("reason").into(),
-        ..CancelEnvelopeRequest::default()
     };
     let result = visit.envelopes().cancel_envelope(request).await;
     finish(&visit, result, (&target, "cancelled"), &sent)

@@ -39,12 +39,14 @@ pub(super) fn delivery(lang: Language, win: &Win, back: &str) -> Markup {
                 }
                 form.line method="post" action={ (base) "/revoke" } {
                     (hidden)
+                    (request_id())
                     label { (lang.t("form.reason")) input name="reason" required maxlength="1024"; }
                     button.stop type="submit" { (lang.t("win.revoke")) }
                 }
                 p.hint { (lang.t("win.revoke-hint")) }
                 form.line method="post" action={ (base) "/revoke" } {
                     (hidden)
+                    (request_id())
                     input type="hidden" name="units" value="withdraw";
                     label { (lang.t("form.reason")) input name="reason" required maxlength="1024"; }
                     label { (lang.with("form.type-id", &win.unit_id))
@@ -79,12 +81,14 @@ pub(super) fn user(lang: Language, campaign: &Campaign, user: &User) -> Markup {
         @if user.block.is_some() {
             form.line method="post" action={ (base) "/unblock" } {
                 (id)
+                (request_id())
                 label { (lang.t("form.reason")) input name="reason" maxlength="1024"; }
                 button.go type="submit" { (lang.t("user.unblock")) }
             }
         } @else {
             form.line method="post" action={ (base) "/block" } {
                 (id)
+                (request_id())
                 label { (lang.t("form.reason")) input name="reason" maxlength="1024"; }
                 button.stop type="submit" { (lang.t("user.block")) }
             }
@@ -112,6 +116,7 @@ pub(super) fn cancel(lang: Language, envelope: &str) -> Markup {
             summary { (lang.t("envelope.cancel")) }
             p { (lang.t("envelope.cancel-hint")) }
             form.line method="post" action={ "/envelopes/" (envelope) "/cancel" } {
+                (request_id())
                 label { (lang.with("form.type-id", envelope))
                     input name="typed" required maxlength="128" autocomplete="off";
                 }

@@ -1,6 +1,8 @@
 //! What pages show and do, on the embedded store and on Redis.
 
-use super::{Browser, HOSTILE, address, all_pages, encoded, fill, needs_settled_ledger, served};
+use super::{
+    Browser, HOSTILE, address, all_pages, encoded, fill, needs_settled_ledger, served, wait_for,
+};
 use crate::{
     faults::redis::House,
     process::{PATIENCE, Server},
@@ -142,6 +144,52 @@ async fn stock_is_raised_on_the_version_that_was_seen() {
             .good()
             .contains("more mugs")
     );
+}
+
+/// Sends a form of a page twice, as a double click does: the first one with this address.
+#[track_caller]
+fn click_twice(browser: &mut Browser, page: &str, path: &str, target: &str) {
+    let (_, form) = page.split_once(&format!(r#"action="{path}""#)).unwrap();
+    let form = form.split("</form>").next().unwrap();
+    let hidden = form.split(r#"type="hidden" name=""#).skip(1);
+    let hidden = hidden.map(|field| {
+        let (name, value) = field.split_once(r#"" value=""#).unwrap();
+        format!("{name}={}&", encoded(value.split('"').next().unwrap()))
+    });
+    let form = hidden.collect::<String>() + "reason=fraud&typed=gift";
+    for _ in 0..2 {
+        browser.post(path, &form).leads_to(target);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_twice_is_done_once() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    browser.sign_in("olga");
+    let wins = "/campaigns/wheel/wins";
+    let revoke = "/campaigns/wheel/wins/revoke";
+    let page = wait_for(&mut browser, wins, revoke);
+    let done = format!("{wins}?done=revoked");
+    click_twice(&mut browser, &page, revoke, &done);
+    let user = "/campaigns/wheel/users?user=dora";
+    for act in ["block", "unblock"] {
+        let page = browser.get(user).good();
+        let path = format!("/campaigns/wheel/users/{act}");
+        let done = format!("{user}&done={act}ed");
+        click_twice(&mut browser, &page, &path, &done);
+    }
+    let history = "/campaigns/wheel/history?user=dora";
+    let acts = wait_for(&mut browser, history, "<td>unblocked</td>");
+    for act in ["<td>blocked</td>", "<td>unblocked</td>"] {
+        assert_eq!(acts.matches(act).count(), 1, "{act}: {acts}");
+    }
+    let envelope = "/envelopes/gift";
+    let page = browser.get(envelope).good();
+    let cancel = format!("{envelope}/cancel");
+    let done = format!("{envelope}?done=cancelled");
+    click_twice(&mut browser, &page, &cancel, &done);
 }
 
 #[tokio::test(flavor = "multi_thread")]
