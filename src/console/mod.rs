@@ -54,8 +54,11 @@ pub(crate) fn durability_in_english(durability: Durability) -> &'static str {
 
 /// The largest form, in bytes.
 const FORM_BYTES_MAX: usize = 16 * 1024;
-/// The largest form with the draft of a plan or with a campaign file.
+/// The largest form with the draft of a plan.
 const DRAFT_BYTES_MAX: usize = 1024 * 1024;
+/// The largest form with a campaign file. A file has at most 1 MiB, but in a form a byte of it can
+/// take three, and the end of a line six.
+const FILE_FORM_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// What a console is made of.
 #[derive(Debug)]
@@ -131,11 +134,12 @@ fn routes(console: Shared) -> Router {
         overview, people, plan, proposals, records, schedule, search, system,
     };
     let uploads = DefaultBodyLimit::max(UPLOAD_BYTES_MAX);
-    let large = || DefaultBodyLimit::max(DRAFT_BYTES_MAX);
+    let drafts = DefaultBodyLimit::max(DRAFT_BYTES_MAX);
+    let files = DefaultBodyLimit::max(FILE_FORM_BYTES_MAX);
     let campaigns = Router::new()
         .route("/", get(campaign::page))
         .route("/schedule", get(schedule::page))
-        .route("/plan", get(plan::page).post(plan::submit).layer(large()))
+        .route("/plan", get(plan::page).post(plan::submit).layer(drafts))
         .route("/edit", get(new::edit))
         .route("/odds", get(odds::page))
         .route("/history", get(records::page::<Acts>))
@@ -170,8 +174,8 @@ fn routes(console: Shared) -> Router {
         .route("/", get(overview::page))
         .route("/alerts", get(alerts::page))
         .route("/search", get(search::page))
-        .route("/new", get(new::page).post(new::submit).layer(large()))
-        .route(new::CHECK, post(new::check).layer(large()))
+        .route("/new", get(new::page).post(new::submit).layer(files))
+        .route(new::CHECK, post(new::check).layer(files))
         .route("/envelopes", get(envelopes::list))
         .route("/envelopes.csv", get(export::envelopes))
         .route("/envelopes/{envelope}", get(envelopes::page))

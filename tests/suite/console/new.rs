@@ -114,6 +114,24 @@ async fn from_template_to_second_version(server: &Server, browser: &mut Browser)
     assert!(refused.contains("Nothing was overwritten"), "{refused}");
 }
 
+#[test]
+fn a_file_as_large_as_the_command_line_takes_is_checked() {
+    let data = tempfile::tempdir().unwrap();
+    let (_server, mut browser) = served(data.path());
+    browser.sign_in("olga");
+    let yaml = text(&browser.get("/new?template=grand-wheel").good());
+    // In a form each byte of it takes three.
+    let largest = "x".repeat((1 << 20) - yaml.len() - 2);
+    for (comment, words) in [
+        (largest.clone(), "the file is right"),
+        (largest + "x", "has at most 1 MiB"),
+    ] {
+        let file = format!("#{comment}\n{yaml}");
+        let check = browser.post("/new/check", &form("0", &file, "")).good();
+        assert!(check.contains(words), "{words}: {check}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_campaign_is_made_of_a_template_and_changed() {
     let data = tempfile::tempdir().unwrap();
