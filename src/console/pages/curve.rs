@@ -97,14 +97,7 @@ pub(super) async fn settled(visit: &Visit, status: &CampaignStatus, span: Span) 
 async fn sums(visit: &Visit, status: &CampaignStatus, span: Span) -> Contents {
     let lang = visit.language;
     let (campaign, zone) = definition(status);
-    let second = |moment: Option<&prost_types::Timestamp>| {
-        from_wire(moment).map_or(0, |moment| moment.as_second())
-    };
-    // A campaign that is over shows its last days.
-    let end_s = second(campaign.end_time.as_ref());
-    let until_s = second(status.read_time.as_ref()).min(end_s);
-    let begin_s = (until_s - span.hours() * HOUR_S).max(second(campaign.start_time.as_ref()));
-    let hours = (begin_s.div_euclid(HOUR_S), until_s.div_euclid(HOUR_S));
+    let hours = hours(status, span);
     if hours.1 < hours.0 {
         return Ok(ui::empty(&html! { p { (lang.t("curve.not-begun")) } }));
     }
@@ -135,6 +128,20 @@ async fn sums(visit: &Visit, status: &CampaignStatus, span: Span) -> Contents {
         (chart)
         p.hint { (lang.t("curve.settled")) }
     })
+}
+
+/// The first and the last hour of a curve, since 1970. A campaign that is over has no later ones.
+fn hours(status: &CampaignStatus, span: Span) -> (i64, i64) {
+    let campaign = status.campaign.as_ref();
+    let second = |moment: Option<&prost_types::Timestamp>| {
+        from_wire(moment).map_or(0, |moment| moment.as_second())
+    };
+    let start_s = second(campaign.and_then(|it| it.start_time.as_ref()));
+    // The end is the first moment after the campaign.
+    let last_s = second(campaign.and_then(|it| it.end_time.as_ref())) - 1;
+    let until_s = second(status.read_time.as_ref()).min(last_s);
+    let begin_s = (until_s - span.hours() * HOUR_S).max(start_s);
+    (begin_s.div_euclid(HOUR_S), until_s.div_euclid(HOUR_S))
 }
 
 /// The hours with draws, and those without between them.
@@ -246,6 +253,7 @@ fn clock(at_s: i64, zone: &TimeZone, form: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::Campaign;
 
     fn hour(at: i64, draws: u64) -> ActivityHour {
         ActivityHour {
@@ -256,6 +264,31 @@ mod tests {
             draws,
             ..ActivityHour::default()
         }
+    }
+
+    #[test]
+    fn the_curve_of_a_campaign_that_is_over_ends_with_its_last_hour() {
+        let at = |at: i64| hour(at, 0).start_time;
+        let shown = |now| {
+            let campaign = Campaign {
+                start_time: at(1_000),
+                end_time: at(1_100),
+                ..Campaign::default()
+            };
+            let status = CampaignStatus {
+                campaign: Some(campaign),
+                read_time: at(now),
+                ..CampaignStatus::default()
+            };
+            hours(&status, Span::Day)
+        };
+        assert_eq!(shown(1_050), (1_026, 1_050));
+        assert_eq!(shown(1_010), (1_000, 1_010));
+        for over in [1_100, 2_000] {
+            assert_eq!(shown(over), (1_075, 1_099), "{over}");
+        }
+        let (first, last) = shown(900);
+        assert!(last < first, "it has not begun");
     }
 
     #[test]
