@@ -92,6 +92,8 @@ struct Found {
     draws: Vec<RecordedDraw>,
     acts: Vec<RecordedOperation>,
     events: Vec<EnvelopeEvent>,
+    /// There are more of a kind than these.
+    has_more: bool,
 }
 
 impl Found {
@@ -112,6 +114,7 @@ impl Found {
             draws,
             acts,
             events,
+            has_more,
         } = self;
         if wins.is_empty() && draws.is_empty() && acts.is_empty() && events.is_empty() {
             return nothing(visit);
@@ -127,6 +130,9 @@ impl Found {
             @if !events.is_empty() {
                 h3 { (lang.t("nav.envelopes")) } (rows::events(lang, events))
                 p.hint { (lang.t("envelope.utc")) }
+            }
+            @if *has_more {
+                p.hint { (lang.with("search.latest", &RESULTS.to_string())) }
             }
             @if self.campaigns().next().is_some() { p.hint { (lang.t("search.zones")) } }
         }
@@ -194,16 +200,28 @@ async fn of_user(visit: &Visit, text: &str) -> Result<Found, Status> {
         ..ListEnvelopesRequest::default()
     };
     let ledger = || visit.ledger();
+    let draws = ledger().list_draws(draws).await?.into_inner();
+    let wins = ledger().list_wins(wins).await?.into_inner();
+    let acts = ledger().list_operations(acts).await?.into_inner();
+    let events = ledger().list_envelopes(events).await?.into_inner();
+    let has_more = [
+        has_more(&draws.draws, &draws.next_page_token),
+        has_more(&wins.wins, &wins.next_page_token),
+        has_more(&acts.operations, &acts.next_page_token),
+        has_more(&events.events, &events.next_page_token),
+    ];
     Ok(Found {
-        draws: ledger().list_draws(draws).await?.into_inner().draws,
-        wins: ledger().list_wins(wins).await?.into_inner().wins,
-        acts: ledger()
-            .list_operations(acts)
-            .await?
-            .into_inner()
-            .operations,
-        events: ledger().list_envelopes(events).await?.into_inner().events,
+        draws: draws.draws,
+        wins: wins.wins,
+        acts: acts.operations,
+        events: events.events,
+        has_more: has_more.contains(&true),
     })
+}
+
+/// Whether there are more results than those that were read.
+fn has_more<T>(read: &[T], next_page_token: &str) -> bool {
+    read.len() >= RESULTS as usize && !next_page_token.is_empty()
 }
 
 /// Looks the text up as a user of a campaign, which every store can.
@@ -242,6 +260,7 @@ async fn by_request(visit: &Visit, text: &str) -> Result<Found, Status> {
     };
     let list = visit.ledger().list_draws(request).await?.into_inner();
     Ok(Found {
+        has_more: has_more(&list.draws, &list.next_page_token),
         draws: list.draws,
         ..Found::default()
     })
@@ -256,6 +275,7 @@ async fn by_unit(visit: &Visit, text: &str) -> Result<Found, Status> {
     };
     let list = visit.ledger().list_wins(request).await?.into_inner();
     Ok(Found {
+        has_more: has_more(&list.wins, &list.next_page_token),
         wins: list.wins,
         ..Found::default()
     })

@@ -189,6 +189,30 @@ async fn results_are_in_the_zones_of_their_campaigns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_search_says_if_there_are_more_results() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    browser.sign_in("olga");
+    let says = "The latest 20 of each kind are shown";
+    for no in 1..=21 {
+        let request = DrawRequest {
+            campaign_id: "wheel".into(),
+            user_id: "carl".into(),
+            request_id: format!("carl-{no}"),
+            ..Default::default()
+        };
+        server.lottery().await.draw(request).await.unwrap();
+        if no == 20 {
+            let page = wait_for(&mut browser, "/search?q=carl", "<code>carl-20</code>");
+            assert!(!page.contains(says), "{page}");
+        }
+    }
+    let page = wait_for(&mut browser, "/search?q=carl", "<code>carl-21</code>");
+    assert!(page.contains(says), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_user_with_a_blank_in_front_is_not_the_one_without() {
     let data = tempfile::tempdir().unwrap();
     let (server, mut browser) = served(data.path());
