@@ -262,6 +262,9 @@ async fn users_are_found_who_have_not_drawn() {
         // Every store can look a user up.
         assert!(page.contains(r#"<option value="wheel">"#), "{page}");
     }
+    // The words are right for one draw, too.
+    let granted = browser.get("/search?q=carl").good();
+    assert!(granted.contains("draws each: 2"), "{granted}");
     browser
         .get("/users/find?campaign=wheel&user=a+b")
         .leads_to("/campaigns/wheel/users?user=a%20b");

@@ -220,7 +220,7 @@ async fn codes_stay_in_the_form_when_a_line_is_wrong() {
     let answer = browser.upload(import, &file);
     assert!((400..500).contains(&answer.status), "{}", answer.body);
     for part in [
-        "10,000 are imported",
+        "Imported of these codes: 10,000",
         "Line 2",
         r#"name="first" value="10000""#,
         ">\nB-10000\nB-0\nC-0</textarea>",
