@@ -190,7 +190,10 @@ async function elsewhere(page) {
         assert.equal(read, "", "another site reads");
         const popup = other.waitForEvent("popup");
         await other.evaluate((address) => { window.open(address); }, `${origin}${WHEEL}`);
-        assert.equal(await (await popup).evaluate(() => window.opener), null);
+        // A link leads to the page, also from a site whose links bring no session.
+        const opened = await popup;
+        await opened.waitForURL(`${origin}${WHEEL}`);
+        assert.equal(await opened.evaluate(() => window.opener), null);
         const answer = other.waitForResponse((it) => it.url().endsWith("/pause")
             && it.request().isNavigationRequest());
         await other.click("button");
