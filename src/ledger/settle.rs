@@ -123,6 +123,14 @@ impl Carrier {
         self.pseudonyms.clear();
     }
 
+    /// The same of one partition.
+    fn forget_partition(&mut self, partition: u32) {
+        let store = &self.store;
+        self.definitions
+            .retain(|(id, _), _| store.partition_of(id.as_str()) != partition);
+        self.pseudonyms.retain(|(of, _), _| *of != partition);
+    }
+
     /// Lets the store give up what is settled. What it keeps because of an error is given up after
     /// the next batch.
     async fn trim(&mut self, settled: &Cursor) {
@@ -183,7 +191,8 @@ impl Carrier {
         if orphans.is_some() {
             self.forget();
         }
-        let batch = Arc::new(self.batch(sink, partition, read, orphans).await?);
+        let batch = self.batch(sink, partition, read, orphans).await;
+        let batch = Arc::new(batch.inspect_err(|_| self.forget_partition(partition))?);
         let Some(after) = sink.write(before.as_ref(), &batch).await? else {
             self.forget();
             self.cursors = sink.cursors().await?;
@@ -467,8 +476,21 @@ fn unsettled_base(partition: u32, base: u64, settled: u64) -> Contradiction {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::store::{LedgerId, SettledUpTo, Subject};
+    use crate::{
+        chance::Nonce,
+        ledger::{DirectorySink, DirectoryTarget},
+        model::{
+            OperatorId, PoolNo, PrizeNo, RequestId, UserId,
+            convert::{campaign_from_proto, tests::spring_wheel},
+        },
+        store::{
+            ApplyCommand, Author, LedgerId, SettledUpTo, Subject, Unit, WinCommand, WinOperation,
+            WonUnit, clock::ManualClock, memory::MemoryStore,
+        },
+    };
 
     fn written(sequence: u64, body: Body) -> Entry {
         Entry {
@@ -569,6 +591,73 @@ mod tests {
         assert_eq!(alarm(&[]), Alarm::RolledBack);
         // The sink was restored, and the store has given up what the sink had.
         assert_eq!(alarm(&[plain(9)]), Alarm::Gap);
+    }
+
+    fn author(request: &str) -> Author {
+        Author::named(
+            RequestId::parse("request", request).unwrap(),
+            OperatorId::parse("operator", "o").unwrap(),
+            "",
+        )
+    }
+
+    /// A store in which a version came into force, and a win was delivered.
+    async fn delivered(campaign: &Arc<Campaign>) -> Arc<dyn Store> {
+        let clock = Arc::new(ManualClock::at(campaign.start));
+        let store = MemoryStore::new(clock, Duration::from_secs(60));
+        let applied = ApplyCommand {
+            campaign: Arc::clone(campaign),
+            base_version: 0,
+            nonce: Nonce([3; 32]),
+            commitment: String::new(),
+            author: author("apply"),
+        };
+        store.apply(applied).await.unwrap();
+        let unit = Unit {
+            window: 1,
+            fork: 0,
+            number: 0,
+        };
+        let delivery = WinCommand {
+            campaign: campaign.id.clone(),
+            win: WonUnit {
+                user: UserId::parse("user", "u").unwrap(),
+                prize: PrizeNo(0),
+                pool: PoolNo(0),
+                unit,
+            },
+            operation: WinOperation::Deliver {
+                reference: "parcel".into(),
+            },
+            author: author("deliver"),
+        };
+        store.operate_win(delivery).await.unwrap();
+        Arc::new(store)
+    }
+
+    #[tokio::test]
+    async fn what_was_read_for_a_batch_that_was_not_settled_is_read_again() {
+        let campaign = Arc::new(campaign_from_proto(&spring_wheel()).unwrap());
+        let directory = tempfile::tempdir().unwrap();
+        let target = DirectoryTarget {
+            path: directory.path().into(),
+            file_bytes_max: 1 << 20,
+        };
+        let mut sink = DirectorySink::open(&target, "memory").await.unwrap();
+        let store = delivered(&campaign).await;
+        let mut carrier = Carrier::new(store, MasterKey::from_bytes([7; 32]));
+        carrier.resume(&mut sink).await.unwrap();
+        // As if the store had lost this version, and had another one under its number since.
+        let lost = Campaign {
+            pools: Vec::new(),
+            ..Campaign::clone(&campaign)
+        };
+        let version = (campaign.id.clone(), 1);
+        carrier.definitions.insert(version, Arc::new(lost));
+        let refused = carrier.settle(&mut sink, 0).await.unwrap_err();
+        assert!(refused.to_string().starts_with("LEDGER_UNKNOWN_PRIZE"));
+        let settled = carrier.settle(&mut sink, 0).await.unwrap();
+        assert!(matches!(settled, Settled::Entries { count: 2, .. }));
     }
 
     #[test]
