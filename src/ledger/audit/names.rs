@@ -89,7 +89,7 @@ mod tests {
         ledger::{
             audit::{
                 Orphans, Outcome, run,
-                source::Source,
+                source::{Source, Spans},
                 tests::{begun, draw, entry},
             },
             chain::Chain,
@@ -153,6 +153,15 @@ mod tests {
             let wins = self.wins.iter();
             let wins = wins.filter(|win| (first..=last).contains(&win.sequence));
             Ok(wins.cloned().collect())
+        }
+
+        async fn spans(&mut self) -> Result<Spans, SinkError> {
+            let entries = self.rows.iter().map(|row| row.id.sequence);
+            let numbers = entries.chain(self.wins.iter().map(|win| win.sequence));
+            let numbers: Vec<i64> = numbers.map(u64::cast_signed).collect();
+            let (first, last) = (numbers.iter().min(), numbers.iter().max());
+            let span = first.copied().zip(last.copied());
+            Ok(span.into_iter().map(|span| (0, span)).collect())
         }
 
         async fn removed(&mut self) -> Result<Vec<(RemovedRow, Vec<u8>)>, SinkError> {
@@ -264,6 +273,22 @@ mod tests {
             found.iter().any(|text| text.contains("column user_id")),
             "{found:?}"
         );
+    }
+
+    #[tokio::test]
+    async fn wins_where_no_entry_is_are_found() {
+        for sequence in [0, 5, u64::MAX] {
+            let mut rows = two_draws(2);
+            let win = Win {
+                sequence,
+                ..rows.wins[0].clone()
+            };
+            rows.wins.push(win);
+            let (_, found) = audited(rows).await;
+            let number = format!("has number {}", sequence.cast_signed());
+            let is_found = found.iter().any(|text| text.ends_with(&number));
+            assert!(is_found, "{found:?}");
+        }
     }
 
     #[tokio::test]

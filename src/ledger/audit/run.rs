@@ -1,13 +1,16 @@
 //! Feeds an audit with everything that a sink has.
 
-use std::{collections::BTreeMap, io};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
 
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::{
     Audit, Check, Outcome, StoreSums,
     names::Names,
-    source::{Source, StoredRow},
+    source::{Source, Spans, StoredRow},
 };
 use crate::{
     ledger::{
@@ -72,6 +75,10 @@ pub async fn run(
         let chain = keeper.chain.take();
         check_chain(&mut keeper.audit, cursor, chain);
     }
+    let spans = source.spans().await?;
+    // These are read after the rows, so they count what was settled meanwhile.
+    let cursors = source.cursors().await?;
+    check_spans(&mut keeper.audit, &spans, &cursors);
     let finished = spawn_blocking(|| keeper.audit.finish());
     booked(finished).await
 }
@@ -254,5 +261,25 @@ fn check_end(audit: &mut Audit, cursor: &Cursor, last: Option<LedgerId>) {
             cursor.partition
         );
         audit.note(Check::Sink, None, text);
+    }
+}
+
+/// No row may be where no entry is: before the first one, or after the one that the cursor names.
+/// Readers would give it all the same.
+fn check_spans(audit: &mut Audit, spans: &Spans, cursors: &BTreeMap<u32, Cursor>) {
+    for (partition, (first, last)) in spans {
+        let cursor = u32::try_from(*partition).ok();
+        let cursor = cursor.and_then(|partition| cursors.get(&partition));
+        let settled = cursor.map_or(0, |cursor| cursor.up_to.sequence);
+        for number in BTreeSet::from([*first, *last]) {
+            if u64::try_from(number).is_ok_and(|number| (1..=settled).contains(&number)) {
+                continue;
+            }
+            let text = format!(
+                "partition {partition} is settled up to entry {settled}, and a row of `entries` or \
+                 `wins` has number {number}"
+            );
+            audit.note(Check::Sink, None, text);
+        }
     }
 }

@@ -99,7 +99,7 @@ pub fn holds(said: &str) {
 
 /// What someone may do to the rows, in SQL of both databases, and a word of what is found. A win is
 /// made twice by [`second_win`].
-const CHANGES: [(&str, &str, &str); 8] = [
+const CHANGES: [(&str, &str, &str); 9] = [
     (
         "a changed body",
         "UPDATE entries SET body = (SELECT body FROM entries e WHERE e.kind = 'draw' AND \
@@ -142,6 +142,12 @@ const CHANGES: [(&str, &str, &str); 8] = [
         "a prize changed",
         "UPDATE wins SET prize = 'car' WHERE sequence = (SELECT max(sequence) FROM wins)",
         "the rows of its wins",
+    ),
+    (
+        "a win after the last entry",
+        "UPDATE wins SET sequence = sequence + 1000000 WHERE sequence = (SELECT max(sequence) FROM \
+         wins)",
+        "`wins` has number",
     ),
 ];
 

@@ -103,6 +103,27 @@ impl StoredRow {
     }
 }
 
+/// By partition, the numbers of the first and of the last row that it has.
+pub type Spans = BTreeMap<i64, (i64, i64)>;
+
+/// Selects the highest partition below a number that has rows in a table, with the numbers of the
+/// first and of the last of them. Indexes find these; to group all rows would read them all.
+fn last_partition(table: &str) -> String {
+    format!(
+        "SELECT partition,
+             (SELECT min(sequence) FROM {table} AS own WHERE own.partition = found.partition),
+             sequence
+         FROM (SELECT partition, sequence FROM {table} WHERE partition < CAST($1 AS bigint)
+               ORDER BY partition DESC, sequence DESC LIMIT 1) AS found"
+    )
+}
+
+/// Adds the rows of one more table.
+fn add_span(spans: &mut Spans, partition: i64, (first, last): (i64, i64)) {
+    let span = spans.entry(partition).or_insert((first, last));
+    *span = (span.0.min(first), span.1.max(last));
+}
+
 /// A sink that is audited. Everything is read as it is stored.
 #[async_trait]
 pub trait Source: Send {
@@ -122,6 +143,9 @@ pub trait Source: Send {
 
     /// Rows of units that the entries of a partition from `first` to `last` won, in order.
     async fn wins(&mut self, partition: u32, first: u64, last: u64) -> Result<Vec<Win>, SinkError>;
+
+    /// The rows of entries and wins that each partition has, those beyond its cursor too.
+    async fn spans(&mut self) -> Result<Spans, SinkError>;
 
     /// Rows of campaigns whose data have left the store, each with the definition of its last
     /// version.

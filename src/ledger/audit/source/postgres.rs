@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tokio::time::timeout;
 use tokio_postgres::{Client, Row, types::ToSql};
 
-use super::{Source, StoredRow};
+use super::{Source, Spans, StoredRow, add_span, last_partition};
 use crate::{
     ledger::{
         audit::Orphans,
@@ -148,6 +148,20 @@ impl Source for PostgresSource {
             release: row.get::<_, Option<_>>(10).map(from_system_time),
         });
         Ok(wins.collect())
+    }
+
+    async fn spans(&mut self) -> Result<Spans, SinkError> {
+        let mut spans = Spans::new();
+        for table in ["tombola.entries", "tombola.wins"] {
+            let (sql, mut below) = (last_partition(table), i64::MAX);
+            loop {
+                let rows = self.query(&sql, &[&below]).await?;
+                let Some(row) = rows.first() else { break };
+                below = row.get::<_, i32>(0).into();
+                add_span(&mut spans, below, (row.get(1), row.get(2)));
+            }
+        }
+        Ok(spans)
     }
 
     async fn removed(&mut self) -> Result<Vec<(RemovedRow, Vec<u8>)>, SinkError> {

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, path::Path};
 
 use async_trait::async_trait;
-use rusqlite::{Connection, OpenFlags, Row, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params};
 
-use super::{Source, StoredRow};
+use super::{Source, Spans, StoredRow, add_span, last_partition};
 use crate::{
     ledger::{
         audit::Orphans,
@@ -139,6 +139,23 @@ impl Source for SqliteSource {
         })
     }
 
+    async fn spans(&mut self) -> Answer<Spans> {
+        self.read(|db| {
+            let mut spans = Spans::new();
+            for table in ["entries", "wins"] {
+                let mut statement = db.prepare(&last_partition(table))?;
+                let mut below = i64::MAX;
+                while let Some((partition, span)) =
+                    statement.query_row([below], span_of).optional()?
+                {
+                    add_span(&mut spans, partition, span);
+                    below = partition;
+                }
+            }
+            Ok(spans)
+        })
+    }
+
     async fn removed(&mut self) -> Answer<Vec<(RemovedRow, Vec<u8>)>> {
         let sql = format!(
             "SELECT {REMOVED_COLUMNS} FROM removed_campaigns AS removed
@@ -147,6 +164,11 @@ impl Source for SqliteSource {
         );
         self.read(|db| db.prepare(&sql)?.query_map([], removed)?.collect())
     }
+}
+
+/// A row of [`last_partition`].
+fn span_of(row: &Row<'_>) -> rusqlite::Result<(i64, (i64, i64))> {
+    Ok((row.get(0)?, (row.get(1)?, row.get(2)?)))
 }
 
 fn moment(row: &Row<'_>, column: usize) -> rusqlite::Result<Moment> {
