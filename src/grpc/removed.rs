@@ -30,9 +30,12 @@ impl Desk {
         match self.store().campaign(id).await {
             Err(error) if is_removal(&error) => {
                 let (reader, removed) = self.removed(id, error).await?;
-                let mut view = removed.stats.view;
-                view.versions = reader.removed_versions(id).await?.into();
-                Ok(view)
+                let versions = reader.removed_versions(id).await?;
+                let versions = removed.with_proposers(versions).into();
+                Ok(CampaignView {
+                    versions,
+                    ..removed.stats.view
+                })
             }
             view => Ok(view?),
         }

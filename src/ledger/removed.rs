@@ -21,6 +21,9 @@ pub struct RemovedCampaign {
     pub stats: Stats,
     /// The last windows of its schedules, by pool.
     pub windows: Vec<WindowView>,
+    /// Versions that were proposed before they came into force, and the identity that proposed
+    /// each.
+    pub proposers: Vec<(u32, OperatorId)>,
 }
 
 /// The row of a removed campaign.
@@ -71,6 +74,9 @@ struct Record {
     prizes: Vec<PrizeStats>,
     decks: Vec<DeckStats>,
     windows: Vec<WindowView>,
+    /// See [`RemovedCampaign::proposers`]. Earlier versions kept none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    proposers: Vec<(u32, OperatorId)>,
 }
 
 /// What a sink keeps of a closed campaign, and of its versions.
@@ -88,10 +94,29 @@ pub async fn read(store: &dyn Store, stats: Stats) -> Result<(RemovedRow, Vec<Ve
             definition: convert::encode(&definition),
         });
     }
-    Ok((RemovedCampaign { stats, windows }.row(), versions))
+    let proposers = stats.view.versions.iter();
+    let proposers = proposers.filter_map(|info| Some((info.version, info.proposed_by.clone()?)));
+    let removed = RemovedCampaign {
+        proposers: proposers.collect(),
+        stats,
+        windows,
+    };
+    Ok((removed.row(), versions))
 }
 
 impl RemovedCampaign {
+    /// Its versions, each with the identity that proposed it: the rows of versions do not have
+    /// that.
+    #[must_use]
+    pub fn with_proposers(&self, mut versions: Vec<VersionInfo>) -> Vec<VersionInfo> {
+        for info in &mut versions {
+            let mut proposers = self.proposers.iter();
+            let proposer = proposers.find(|(version, _)| *version == info.version);
+            info.proposed_by = proposer.map(|(_, identity)| identity.clone());
+        }
+        versions
+    }
+
     fn row(self) -> RemovedRow {
         let stats = self.stats;
         let view = &stats.view;
@@ -105,6 +130,7 @@ impl RemovedCampaign {
             prizes: stats.prizes,
             decks: stats.decks,
             windows: self.windows,
+            proposers: self.proposers,
         };
         RemovedRow {
             campaign: view.campaign.id.to_string(),
@@ -169,6 +195,7 @@ impl RemovedRow {
         Ok(RemovedCampaign {
             stats,
             windows: record.windows,
+            proposers: record.proposers,
         })
     }
 }
@@ -184,7 +211,8 @@ pub fn definition_of(bytes: &[u8]) -> std::result::Result<Arc<Campaign>, String>
         .map_err(|problems| problems.to_string())
 }
 
-/// Who made a version, from the columns of its row.
+/// Who made a version, from the columns of its row. Who proposed it is not in these: see
+/// [`RemovedCampaign::with_proposers`].
 ///
 /// # Errors
 /// What does not read back.

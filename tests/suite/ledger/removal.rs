@@ -10,11 +10,11 @@ use tombola::{
         audit::{Audit, Check, run::run as audit, source::PostgresSource},
         read::{LedgerReader, Removed, postgres::PostgresReader, sqlite::SqliteReader},
         removal::Removals,
-        removed::RemovedCampaign,
     },
+    model::{Moment, OperatorId},
     store::{
-        ClosedCampaign, Operation, Refusal, Stats, Store, StoreError, WinCommand, WinOperation,
-        WindowView, WonUnit,
+        Approved, Author, ClosedCampaign, Operation, ProposalId, Refusal, Stats, Store, StoreError,
+        WinCommand, WinOperation, WindowView, WonUnit,
         last_windows::last_windows,
         redis::{Connections, RedisUrl, Script},
     },
@@ -75,12 +75,15 @@ impl Before {
         let id = campaign_id(SPRING);
         let mut found = reader.removed(Removed::One(&id)).await.unwrap();
         assert_eq!(found.len(), 1);
-        let RemovedCampaign { mut stats, windows } = found.remove(0);
-        stats.view.versions = reader.removed_versions(&id).await.unwrap().into();
+        let removed = found.remove(0);
+        let versions = reader.removed_versions(&id).await.unwrap();
+        let versions = removed.with_proposers(versions);
+        let mut stats = removed.stats;
+        stats.view.versions = versions.into();
         stats.now = self.stats.now;
         stats.head = self.stats.head;
         assert_eq!(format!("{stats:?}"), format!("{:?}", self.stats));
-        assert_eq!(windows, self.windows);
+        assert_eq!(removed.windows, self.windows);
         for version in 1..=self.stats.view.version {
             let definition = reader.removed_version(&id, version).await.unwrap();
             assert_eq!(definition.unwrap().id, id);
@@ -105,15 +108,30 @@ fn reader(world: &World, place: &Place) -> Arc<dyn LedgerReader> {
     }
 }
 
+/// The author of a change that another identity proposed.
+fn approver() -> Author {
+    let approved = Approved {
+        id: ProposalId::parse("0123456789ab").unwrap(),
+        operator: OperatorId::parse("operator", "ann").unwrap(),
+        on_behalf_of: None,
+        reason: String::new(),
+        at: Moment::EPOCH,
+    };
+    Author {
+        approved: Some(Box::new(approved)),
+        ..author(&new_request())
+    }
+}
+
 /// A campaign of two versions with draws, wins, a delivery and a block, closed.
 async fn closed(world: &World) -> WonUnit {
-    let campaign = world.begin(YAML).await;
+    let begun = world.begin(YAML).await;
     world.tick().await;
     draws(world, 0).await;
-    world
-        .change(&YAML.replace("coupon: 100}", "coupon: 90}"))
-        .await;
-    world.set_time(campaign.start + hours(2)).await;
+    let changed = campaign(&YAML.replace("coupon: 100}", "coupon: 90}"));
+    let applied = world.injector().apply(changed, 1, approver());
+    applied.await.unwrap();
+    world.set_time(begun.start + hours(2)).await;
     world.tick().await;
     draws(world, 1).await;
     let answer = world.draw(draw("winner").named("won").times(50)).await;
