@@ -138,10 +138,10 @@ mod tests {
             &mut self,
             _partition: u32,
             after: u64,
-            _limit: usize,
+            limit: usize,
         ) -> Result<Vec<StoredRow>, SinkError> {
             let rows = self.rows.iter().filter(|row| row.id.sequence > after);
-            Ok(rows.cloned().collect())
+            Ok(rows.take(limit).cloned().collect())
         }
 
         async fn wins(
@@ -288,6 +288,28 @@ mod tests {
             let number = format!("has number {}", sequence.cast_signed());
             let is_found = found.iter().any(|text| text.ends_with(&number));
             assert!(is_found, "{found:?}");
+        }
+    }
+
+    /// A batch of an audit ends with entry 2000.
+    #[tokio::test]
+    async fn a_number_that_is_there_twice_is_found_wherever_it_is() {
+        for twice in [1, 1_999, 2_000, 2_001, 2_500] {
+            let mut rows = two_draws(2);
+            for sequence in 5..=2_500 {
+                let mut closed = rows.rows[3].clone();
+                closed.id.sequence = sequence;
+                closed.number = Some(sequence - 3);
+                closed.kind = "closed".into();
+                closed.body = br#"{"body":{"kind":"closed"}}"#.to_vec();
+                closed.user = None;
+                rows.rows.push(closed);
+            }
+            let second = rows.rows[twice - 1].clone();
+            rows.rows.insert(twice, second);
+            let (_, found) = audited(rows).await;
+            let text = format!("entry {twice} comes after entry {twice}");
+            assert!(found.contains(&text), "{found:?}");
         }
     }
 

@@ -54,7 +54,10 @@ pub async fn run(
         // The next batch is read while this one is booked.
         loop {
             let after = last.map_or(0, |last| last.sequence);
-            let rows = source.entries(*partition, after, BATCH_ENTRIES).await?;
+            let mut rows = source.entries(*partition, after, BATCH_ENTRIES).await?;
+            if rows.len() == BATCH_ENTRIES {
+                leave_last_number(&mut rows);
+            }
             // What is settled while the audit runs is left to the next one.
             let rows: Vec<_> = rows
                 .into_iter()
@@ -116,6 +119,16 @@ fn unwritable(cause: io::Error) -> SinkError {
     SinkError::Directory {
         path: std::env::temp_dir(),
         cause,
+    }
+}
+
+/// Leaves the last number of a full batch to the next batch. PostgreSQL can have a number in two
+/// months. If a batch ended between these rows, the second one would never be read.
+fn leave_last_number(rows: &mut Vec<StoredRow>) {
+    let last = rows.last().map(|row| row.id.sequence);
+    let before = rows.partition_point(|row| Some(row.id.sequence) < last);
+    if before > 0 {
+        rows.truncate(before);
     }
 }
 
