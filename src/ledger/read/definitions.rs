@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{LedgerReader, ReadError};
+use super::{LedgerReader, ReadError, Removed};
 use crate::{
     cache::Cache,
     chance::unhex,
@@ -39,7 +39,11 @@ impl Definitions {
         }
         let found = match store.version(id, version).await {
             Ok(campaign) => Some(campaign),
-            Err(_) => settled(reader, id, Some(version)).await?,
+            Err(_) => match settled(reader, id, Some(version)).await? {
+                Some(campaign) => Some(campaign),
+                // The month of the entry may be dropped. What is kept of a removed campaign stays.
+                None => reader.removed_version(id, version).await?,
+            },
         };
         if let Some(campaign) = &found {
             self.0.put(key, Arc::clone(campaign));
@@ -58,10 +62,14 @@ impl Definitions {
         reader: &dyn LedgerReader,
         id: &CampaignId,
     ) -> Result<Option<Arc<Campaign>>, ReadError> {
-        match store.campaign(id).await {
-            Ok(view) => Ok(Some(view.campaign)),
-            Err(_) => settled(reader, id, None).await,
+        if let Ok(view) = store.campaign(id).await {
+            return Ok(Some(view.campaign));
         }
+        if let Some(campaign) = settled(reader, id, None).await? {
+            return Ok(Some(campaign));
+        }
+        let removed = reader.removed(Removed::One(id)).await?.pop();
+        Ok(removed.map(|removed| removed.stats.view.campaign))
     }
 }
 

@@ -8,7 +8,10 @@ use tombola::{
     ledger::{
         PostgresSink, PostgresUrl, SinkError,
         audit::{Audit, Check, run::run as audit, source::PostgresSource},
-        read::{LedgerReader, Removed, postgres::PostgresReader, sqlite::SqliteReader},
+        read::{
+            LedgerReader, Removed, definitions::Definitions, postgres::PostgresReader,
+            sqlite::SqliteReader,
+        },
         removal::Removals,
     },
     model::{Moment, OperatorId},
@@ -338,6 +341,32 @@ async fn an_audit_compares_what_is_kept_with_the_entries() {
     let changed = "UPDATE tombola.removed_campaigns SET wins = wins + 1 RETURNING 1::bigint";
     database.number(changed).await;
     assert_eq!(findings().await, [0, 1, 0, 0, 0, 0, 0, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn definitions_of_a_removed_campaign_outlive_the_month_of_their_entries() {
+    let world = World::new(InMemory::new()).await;
+    let place = Place::postgres().await;
+    closed(&world).await;
+    let store = world.store();
+    let (mut carrier, mut sink) = place.settler(store).await;
+    settle_all(&mut carrier, &mut *sink).await;
+    world.pass(KEEP + DAY).await;
+    remove(&**store, &place, store).await;
+    assert!(!is_in_store(&world).await);
+    let database = place.database();
+    // As if old months were dropped.
+    let dropped = "DELETE FROM tombola.entries";
+    database.server.query(&database.name, dropped).await;
+    let (reader, id) = (reader(&world, &place), campaign_id(SPRING));
+    let definitions = Definitions::default();
+    for (version, is_known) in [(1, true), (2, true), (3, false)] {
+        let found = definitions.version(&**store, &*reader, &id, version);
+        assert_eq!(found.await.unwrap().is_some(), is_known, "{version}");
+    }
+    let newest = definitions.newest(&**store, &*reader, &id).await.unwrap();
+    let second = definitions.version(&**store, &*reader, &id, 2).await.unwrap();
+    assert_eq!(newest, second);
 }
 
 #[tokio::test(flavor = "multi_thread")]
