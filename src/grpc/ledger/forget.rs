@@ -37,9 +37,11 @@ impl Asked {
         let user = fields.take(UserId::parse("user_id", &message.user_id));
         let operator = fields.operator(identity, (&message.operator, &message.reason));
         let (user, (operator, on_behalf_of)) = fields.finish(user.zip(operator))?;
+        // To the byte, as in entries: people see ids with escapes.
+        let operator = operator.as_str();
         let operator = match on_behalf_of {
-            Some(other) => format!("{operator} on behalf of {other}"),
-            None => operator.to_string(),
+            Some(other) => format!("{operator} on behalf of {}", other.as_str()),
+            None => operator.to_owned(),
         };
         Ok(Self {
             user,
@@ -120,4 +122,31 @@ async fn erase(erasable: Erasable, asked: Asked) -> Result<Erased, CallError> {
     };
     let done = spawn_blocking(move || runtime.block_on(work)).await;
     done.map_err(|_| CallError::Broken(Executed::Unknown))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_erases_is_noted_to_the_byte() {
+        let identity = OperatorId::parse("identity", r"CORP\ann").unwrap();
+        for (identity, named, noted) in [
+            (None, r"CORP\olga", r"CORP\olga"),
+            (Some(&identity), "", r"CORP\ann"),
+            (
+                Some(&identity),
+                r"CORP\olga",
+                r"CORP\ann on behalf of CORP\olga",
+            ),
+        ] {
+            let message = proto::ForgetUserRequest {
+                user_id: "u".into(),
+                operator: named.into(),
+                ..proto::ForgetUserRequest::default()
+            };
+            let asked = Asked::parse(&message, identity).unwrap();
+            assert_eq!(asked.reason.operator, noted);
+        }
+    }
 }
