@@ -38,6 +38,7 @@ impl Watched {
         let campaign = campaign.as_deref();
         let mut wins = match &entry.body {
             Body::Draw(_) => won(entry, campaign),
+            Body::Revoked { .. } => revoked(source, entry, campaign).await?,
             _ => changed(entry, campaign),
         };
         if let Some(prize) = &self.prize {
@@ -119,6 +120,27 @@ fn changed(entry: &Entry, campaign: Option<&Campaign>) -> Vec<proto::Win> {
             Some(changed_message(win, change(entry, campaign)?, campaign))
         });
     changed.into_iter().collect()
+}
+
+/// The win that was revoked, with the reference of its delivery, which the entry does not have.
+async fn revoked(
+    source: &Source,
+    entry: &Entry,
+    campaign: Option<&Campaign>,
+) -> Result<Vec<proto::Win>, CallError> {
+    let mut wins = changed(entry, campaign);
+    let (Some(id), Some(win)) = (entry.subject.campaign(), wins.first_mut()) else {
+        return Ok(wins);
+    };
+    let settled = match source.reader.win(id, &win.unit_id).await {
+        // Such a stream goes on while the sink is away.
+        Err(_) if source.unsettled => None,
+        settled => settled?,
+    };
+    if let (Some(delivery), Some(settled)) = (&mut win.delivery, settled) {
+        delivery.reference = settled.delivery.reference;
+    }
+    Ok(wins)
 }
 
 fn changed_message(win: &WonUnit, change: DeliveryChange, campaign: &Campaign) -> proto::Win {

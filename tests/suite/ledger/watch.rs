@@ -228,6 +228,28 @@ pub fn sequence(response: &WatchEntriesResponse) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stream_names_the_delivery_of_a_win_that_is_revoked() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut ledger) = shop(data.path()).await;
+    let units = draw(&server, "r1", 2).await;
+    let marked = ledger.mark_delivered(delivered(&units[0], "parcel-1", ""));
+    marked.await.unwrap();
+    for unit in &units {
+        ledger.revoke_win(revoked(unit)).await.unwrap();
+    }
+    let request = WatchEntriesRequest {
+        kinds: vec!["revoked".into()],
+        ..all("")
+    };
+    let mut stream = ledger.watch_entries(request).await.unwrap().into_inner();
+    let taken = take(&mut stream, 2).await.into_iter();
+    let states = taken.map(|response| state(response.entry.unwrap().wins.pop()));
+    let states: Vec<_> = states.collect();
+    let is_revoked = |reference: &str| (DeliveryState::Revoked, reference.to_owned());
+    assert_eq!(states, ["parcel-1", ""].map(is_revoked));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_goes_on_from_any_cursor_and_filters() {
     let data = tempfile::tempdir().unwrap();
     let (server, mut ledger) = shop(data.path()).await;
