@@ -365,8 +365,8 @@ async fn definitions_of_a_removed_campaign_outlive_the_month_of_their_entries() 
         assert_eq!(found.await.unwrap().is_some(), is_known, "{version}");
     }
     let newest = definitions.newest(&**store, &*reader, &id).await.unwrap();
-    let second = definitions.version(&**store, &*reader, &id, 2).await.unwrap();
-    assert_eq!(newest, second);
+    let second = definitions.version(&**store, &*reader, &id, 2);
+    assert_eq!(newest, second.await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
