@@ -186,7 +186,10 @@ async fn every_field_for_a_unit_takes_the_longest_id() {
     browser.sign_in("olga");
     // A unit is named after its pool, so its id can be longer than other ids.
     let unit = format!("{}:1:1", "p".repeat(128));
-    let form = format!("unit={unit}&units=withdraw&reason=lost&typed={}", &unit[1..]);
+    let form = format!(
+        "unit={unit}&units=withdraw&reason=lost&typed={}",
+        &unit[1..]
+    );
     let mistyped = browser.post("/campaigns/wheel/wins/revoke", &form);
     assert_eq!(mistyped.status, 400, "{}", mistyped.body);
     let wins = browser.get("/campaigns/wheel/wins").good();
