@@ -205,9 +205,13 @@
         }
     });
 
+    // The page stays, and with it a draft that is not applied.
+    for (const stays of ["htmx:beforeSwap", "htmx:sendError", "htmx:timeout"]) {
+        document.addEventListener(stays, () => { isMeant = false; });
+    }
+
     function ready() {
         anchor = null;
-        isMeant = false;
         const focused = document.activeElement;
         stopAt(place(focused) ? focused : cells()[0]);
         count();
