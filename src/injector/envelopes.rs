@@ -1,7 +1,10 @@
 //! Envelopes: created with their packets if these are few, else filled in chunk by chunk as they
 //! are grabbed; refunds and removals when they are due.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use tokio::task::JoinSet;
 use tracing::warn;
@@ -30,8 +33,11 @@ const PAGE: usize = 32;
 /// read again with each page.
 const PASSED_OVER_MAX: usize = 1024;
 
-/// An envelope that could not be settled (none if its task panicked), and why.
-type NotSettled = (Option<EnvelopeId>, StoreError);
+/// Envelopes of a partition that a tick could not settle and names in the log.
+const NAMED_MAX: usize = 20;
+
+/// An envelope that could not be settled, and why.
+type NotSettled = (EnvelopeId, StoreError);
 
 impl Injector {
     /// The seed of an envelope.
@@ -131,6 +137,7 @@ impl Injector {
     pub(super) async fn settle_envelopes(self: &Arc<Self>, partition: u32) -> Result<()> {
         let retention = self.envelopes.retention;
         let mut passed_over = HashSet::<EnvelopeId>::new();
+        let mut failed = 0;
         let mut outcome = Ok(());
         loop {
             let limit = PAGE + passed_over.len();
@@ -143,8 +150,11 @@ impl Injector {
                 match settled {
                     Ok(was_due) => is_progress |= was_due,
                     Err((id, error)) => {
-                        let is_damaged = matches!(error, StoreError::Corrupt { .. });
-                        if let Some(id) = id.filter(|_| is_damaged) {
+                        failed += 1;
+                        if failed <= NAMED_MAX {
+                            warn!(envelope = %id, %error, "envelope {id} could not be settled");
+                        }
+                        if matches!(error, StoreError::Corrupt { .. }) {
                             is_progress |= passed_over.insert(id);
                         }
                         outcome = outcome.and(Err(error));
@@ -153,6 +163,10 @@ impl Injector {
             }
             // Those that fail are found again and again: the next tick tries them.
             if is_last || !is_progress || passed_over.len() >= PASSED_OVER_MAX {
+                if failed > NAMED_MAX {
+                    let more = failed - NAMED_MAX;
+                    warn!(partition, "{more} more envelopes could not be settled");
+                }
                 return outcome;
             }
         }
@@ -164,23 +178,24 @@ impl Injector {
         ids: Vec<EnvelopeId>,
     ) -> Vec<std::result::Result<bool, NotSettled>> {
         let mut tasks = JoinSet::new();
+        let mut by_task = HashMap::new();
         for id in ids {
-            let injector = Arc::clone(self);
-            tasks.spawn(async move {
-                let settled = injector.settle_envelope(&id).await;
-                if let Err(error) = &settled {
-                    warn!(envelope = %id, %error, "envelope {id} could not be settled");
-                }
-                settled.map_err(|error| (Some(id), error))
-            });
+            let (injector, own) = (Arc::clone(self), id.clone());
+            let task = tasks.spawn(async move { injector.settle_envelope(&own).await });
+            by_task.insert(task.id(), id);
         }
         let mut settled = Vec::new();
-        while let Some(done) = tasks.join_next().await {
-            let broken = |_| {
-                let error = StoreError::corrupt("a task that settles an envelope panicked");
-                Err((None, error))
+        while let Some(done) = tasks.join_next_with_id().await {
+            let (task, outcome) = match done {
+                Ok(done) => done,
+                Err(error) => {
+                    let panicked = StoreError::corrupt("its settling panicked");
+                    (error.id(), Err(panicked))
+                }
             };
-            settled.push(done.unwrap_or_else(broken));
+            if let Some(id) = by_task.remove(&task) {
+                settled.push(outcome.map_err(|error| (id, error)));
+            }
         }
         settled
     }

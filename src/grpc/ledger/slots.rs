@@ -80,6 +80,8 @@ impl Drop for Slot {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, path::Path};
+
     use super::*;
 
     #[test]
@@ -107,6 +109,17 @@ mod tests {
         drop((of_greedy, of_other));
         assert_eq!(slots.taken().all, 0);
         assert!(slots.taken().by_identity.is_empty());
+    }
+
+    #[test]
+    fn the_page_of_limits_has_the_numbers_of_streams() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/limits.md");
+        let page = fs::read_to_string(page).unwrap();
+        let row = format!(
+            "| streams of `WatchEntries` at once | {STREAMS_MAX}, at most {IDENTITY_STREAMS_MAX} \
+             of them for one identity, the last {FIRST_STREAMS} for identities that have none;"
+        );
+        assert!(page.contains(&row), "docs/limits.md has no {row:?}");
     }
 
     #[test]

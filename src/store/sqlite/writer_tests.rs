@@ -5,7 +5,7 @@ use std::{
     process::Command,
     sync::{
         OnceLock,
-        mpsc::{Receiver, Sender, channel},
+        mpsc::{Sender, channel},
     },
 };
 
@@ -34,31 +34,21 @@ fn open(directory: &Path, clock: Arc<dyn Clock>) -> SqliteStore {
     .unwrap()
 }
 
-/// Work that says that it has begun, and ends once it may go on. The answer may make the writer
-/// itself panic.
-struct Gate {
-    has_begun: Option<oneshot::Sender<()>>,
-    may_go_on: Receiver<()>,
-    is_fatal: bool,
+/// Work that goes before other work.
+struct Work<T, R, A> {
+    /// Says whether it succeeded, and what to answer.
+    run: R,
+    /// What the last run said.
+    outcome: Option<T>,
+    answer: A,
 }
 
-impl Gate {
-    /// Keeps the writer at work until something is sent.
-    async fn hold(store: &SqliteStore, is_fatal: bool) -> Sender<()> {
-        let (go_on, may_go_on) = channel();
-        let (begun, has_begun) = oneshot::channel();
-        let gate = Self {
-            has_begun: Some(begun),
-            may_go_on,
-            is_fatal,
-        };
-        store.inbox.push(Box::new(gate)).unwrap();
-        has_begun.await.unwrap();
-        go_on
-    }
-}
-
-impl Job for Gate {
+impl<T, R, A> Job for Work<T, R, A>
+where
+    T: Send,
+    R: FnMut(&mut Step<'_>) -> (bool, T) + Send,
+    A: FnOnce(T) + Send,
+{
     fn may_be_refused(&self) -> bool {
         false
     }
@@ -75,16 +65,62 @@ impl Job for Gate {
         false
     }
 
-    fn run(&mut self, _step: &mut Step<'_>) -> bool {
-        self.has_begun.take().unwrap().send(()).unwrap();
-        // An error means that the test has failed.
-        self.may_go_on.recv().ok();
-        true
+    fn run(&mut self, step: &mut Step<'_>) -> bool {
+        let (is_sound, outcome) = (self.run)(step);
+        self.outcome = Some(outcome);
+        is_sound
     }
 
     fn answer(self: Box<Self>, _commit: Result<(), &StoreError>) {
-        assert!(!self.is_fatal, "as a test wants it");
+        (self.answer)(self.outcome.unwrap());
     }
+}
+
+/// Hands work to the writer.
+fn push<T: Send + 'static>(
+    store: &SqliteStore,
+    run: impl FnMut(&mut Step<'_>) -> (bool, T) + Send + 'static,
+    answer: impl FnOnce(T) + Send + 'static,
+) {
+    let outcome = None;
+    let work = Work {
+        run,
+        outcome,
+        answer,
+    };
+    store.inbox.push(Box::new(work)).unwrap();
+}
+
+/// Hands work to the writer, and returns the channel that its answer comes from.
+fn ask<T: Send + 'static>(
+    store: &SqliteStore,
+    run: impl FnMut(&mut Step<'_>) -> (bool, T) + Send + 'static,
+) -> oneshot::Receiver<T> {
+    let (reply, answer) = oneshot::channel();
+    // An error means that the test has failed.
+    push(store, run, move |outcome| {
+        reply.send(outcome).ok();
+    });
+    answer
+}
+
+/// Keeps the writer at work until something is sent. Then the answer may make the writer itself
+/// panic.
+async fn hold(store: &SqliteStore, is_fatal: bool) -> Sender<()> {
+    let (go_on, may_go_on) = channel();
+    let (begun, has_begun) = oneshot::channel();
+    let mut begun = Some(begun);
+    let wait = move |_: &mut Step<'_>| {
+        begun.take().unwrap().send(()).unwrap();
+        // An error means that the test has failed.
+        may_go_on.recv().ok();
+        (true, ())
+    };
+    push(store, wait, move |()| {
+        assert!(!is_fatal, "as a test wants it");
+    });
+    has_begun.await.unwrap();
+    go_on
 }
 
 fn executed<T: std::fmt::Debug>(answer: &Result<T, StoreError>) -> Executed {
@@ -125,7 +161,7 @@ async fn panic_and_fail_all_calls(data: &Path) {
     // If an assertion fails, nobody may wait for the writer, which waits for the test.
     let store = ManuallyDrop::new(open(data, Arc::new(SystemClock)));
     store.now().await.unwrap();
-    let go_on = Gate::hold(&store, true).await;
+    let go_on = hold(&store, true).await;
     let (behind, answer) = job(ForgetCommand);
     store.inbox.push(behind).unwrap();
     go_on.send(()).unwrap();
@@ -156,95 +192,22 @@ fn a_write_that_failed_is_distinguished_from_a_sync_that_failed() {
     }
 }
 
-/// Sets how far entries are trimmed, and tells how far they were before.
-struct Trim {
-    to: Option<u64>,
-    is_sound: bool,
-    found: u64,
-    answer: oneshot::Sender<u64>,
-}
-
-impl Job for Trim {
-    fn may_be_refused(&self) -> bool {
-        false
-    }
-
-    fn is_hot(&self) -> bool {
-        true
-    }
-
-    fn units(&self) -> usize {
-        1
-    }
-
-    fn is_abandoned(&self) -> bool {
-        false
-    }
-
-    fn run(&mut self, step: &mut Step<'_>) -> bool {
-        self.found = step.core.trimmed;
-        step.core.trimmed = self.to.unwrap_or(self.found);
-        self.is_sound
-    }
-
-    fn answer(self: Box<Self>, _commit: Result<(), &StoreError>) {
-        self.answer.send(self.found).unwrap();
-    }
-}
-
 #[tokio::test]
 async fn a_command_that_fails_does_not_make_trimming_begin_anew() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path(), Arc::new(SystemClock));
-    let trim = async |to, is_sound| {
-        let (answer, found) = oneshot::channel();
-        let job = Trim {
-            to,
-            is_sound,
-            found: 0,
-            answer,
+    // Sets how far entries are trimmed, and tells how far they were before.
+    let trim = async |to: Option<u64>, is_sound| {
+        let set = move |step: &mut Step<'_>| {
+            let found = step.core.trimmed;
+            step.core.trimmed = to.unwrap_or(found);
+            (is_sound, found)
         };
-        store.inbox.push(Box::new(job)).unwrap();
-        found.await.unwrap()
+        ask(&store, set).await.unwrap()
     };
     assert_eq!(trim(Some(7), true).await, 0);
     assert_eq!(trim(Some(9), false).await, 7, "it is rolled back");
     assert_eq!(trim(None, true).await, 7);
-}
-
-/// Work that says at which moment it was run last, and may fail.
-struct Noted {
-    is_sound: bool,
-    at: Moment,
-    answer: oneshot::Sender<Moment>,
-}
-
-impl Job for Noted {
-    fn may_be_refused(&self) -> bool {
-        false
-    }
-
-    fn is_hot(&self) -> bool {
-        true
-    }
-
-    fn units(&self) -> usize {
-        1
-    }
-
-    fn is_abandoned(&self) -> bool {
-        false
-    }
-
-    fn run(&mut self, step: &mut Step<'_>) -> bool {
-        self.at = step.now;
-        self.is_sound
-    }
-
-    fn answer(self: Box<Self>, _commit: Result<(), &StoreError>) {
-        // An error means that the test has failed.
-        self.answer.send(self.at).ok();
-    }
 }
 
 /// A clock that goes on whenever it is read, which the writer does once for each transaction.
@@ -264,17 +227,11 @@ impl Clock for Counting {
 async fn commands_around_one_that_fails_share_a_transaction_before_it_and_one_after_it() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path(), Arc::new(Counting(AtomicI64::new(1))));
-    let go_on = Gate::hold(&store, false).await;
+    let go_on = hold(&store, false).await;
     let mut answers = Vec::new();
     for is_sound in [true, true, false, true, false, true, true] {
-        let (answer, at) = oneshot::channel();
-        let job = Noted {
-            is_sound,
-            at: Moment::EPOCH,
-            answer,
-        };
-        store.inbox.push(Box::new(job)).unwrap();
-        answers.push(at);
+        let run = move |step: &mut Step<'_>| (is_sound, step.now);
+        answers.push(ask(&store, run));
     }
     go_on.send(()).unwrap();
     let mut moments = Vec::new();
