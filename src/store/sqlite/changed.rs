@@ -31,7 +31,8 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     faults::is_damage,
-    rows::{Columns, Key, Latest, Row, forgotten, write_row},
+    rows::{Columns, Key, Latest, Row, forgotten, user_row, write_row},
+    seen::{Scan, Seen},
 };
 
 /// Rows that wait for each page of the database, so that a written page takes several. A store
@@ -81,6 +82,8 @@ impl Waiting {
 #[derive(Default)]
 pub(super) struct Changed {
     waiting: Waiting,
+    /// Who may have a row, here or in the table, once the table is read.
+    seen: Seen,
     /// The changes of the batch.
     staged: Rows,
     /// Rows that the batch has written to the table, or deleted from it.
@@ -106,6 +109,8 @@ struct Progress {
     done: i64,
     /// The row that was written last in this round, or one before all others.
     hand: Key,
+    /// How far the users of the table are known.
+    scan: Scan,
     /// The rows of the log that are still to be looked at, for each campaign whose rows are being
     /// removed: the first one, and the last one.
     removing: BTreeMap<i64, (i64, i64)>,
@@ -134,6 +139,7 @@ impl Changed {
             begun,
             done,
             hand,
+            scan: Scan::default(),
             removing: BTreeMap::new(),
         };
         changed.catch_up(db)?;
@@ -149,8 +155,23 @@ impl Changed {
         staged.or_else(|| self.waiting.get(key))
     }
 
+    /// A user's row as this batch sees it; none for a user never seen.
+    pub(super) fn user(
+        &self,
+        db: &Connection,
+        key: &Key,
+    ) -> rusqlite::Result<Option<Box<Columns>>> {
+        if self.committed.scan == Scan::Done && !self.seen.may_have(key) {
+            return Ok(None);
+        }
+        user_row(db, self.get(key), key)
+    }
+
     /// Changes a row.
     pub(super) fn put(&mut self, key: Key, row: Row) {
+        if let Row::Record(_) = row {
+            self.seen.add(&key);
+        }
         self.staged.insert(key, row);
     }
 
@@ -212,6 +233,7 @@ impl Changed {
         if self.asked > 0 || lot(self.progress.last) > lot(logged) {
             self.trim_log(db, (2 * chunk).max(self.asked * TRIMMED_PER_ASKED))?;
         }
+        self.progress.scan = self.seen.read(db, &self.progress.scan);
         Ok(())
     }
 
@@ -264,7 +286,10 @@ impl Changed {
             let Progress { begun, hand, .. } = &self.committed;
             if last > *begun || key > *hand {
                 let read_row = match is_record {
-                    true => Row::Record(Box::new(Columns::read(row, 4)?)),
+                    true => {
+                        self.seen.add(&key);
+                        Row::Record(Box::new(Columns::read(row, 4)?))
+                    }
                     false => Row::Remembered(row.get(13)?),
                 };
                 read.insert(key, read_row); // of equal keys the last one counts

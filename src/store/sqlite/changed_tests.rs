@@ -99,7 +99,7 @@ impl World {
 
     /// A user's row as the writer sees it.
     fn user(&self, key: &Key) -> Option<Box<Columns>> {
-        user_row(&self.db, self.changed.get(key), key).unwrap()
+        self.changed.user(&self.db, key).unwrap()
     }
 
     /// Ends a transaction: it is committed, undone, or it seems to fail and yet counts.
@@ -241,6 +241,9 @@ impl World {
         for (key, row) in &self.expected {
             assert_eq!(self.find(key).as_ref(), Some(row), "{key:?}");
             assert_eq!(self.waiting.get(key), self.changed.get(key));
+            if let Row::Record(_) = row {
+                assert!(self.user(key).is_some(), "{key:?}");
+            }
         }
         let waiting = self
             .waiting
@@ -308,6 +311,54 @@ fn users_are_as_they_were_changed_last_through_rollbacks_and_restarts() {
         let sql = "SELECT COUNT(*) FROM users WHERE sequence <= ?1";
         assert_eq!(world.count(sql, [world.forgotten]), 0);
     }
+}
+
+#[test]
+fn users_of_before_a_start_are_found_while_the_table_is_read_and_after_that() {
+    let world = World::new();
+    let user = |number: u32| Key::new(1, &format!("u{number:04}"), "");
+    for number in 0..1000 {
+        let columns = Columns::default();
+        write_row(&world.db, &user(number), &Row::Record(Box::new(columns)), 0).unwrap();
+    }
+    let mut world = World::of(world.db);
+    let mut steps = 0;
+    while world.changed.committed.scan != Scan::Done {
+        let begun = world.stage(&mut Dice(7), 1);
+        world.changed.flush(&world.db).unwrap();
+        world.commit(begun);
+        for number in (0..1000).step_by(111) {
+            assert!(world.user(&user(number)).is_some());
+        }
+        assert_eq!(world.user(&user(1001)), None);
+        steps += 1;
+    }
+    assert_eq!(steps, 4);
+    // What is known to be nobody's is not looked up.
+    world
+        .db
+        .execute_batch("ALTER TABLE users RENAME TO elsewhere")
+        .unwrap();
+    let nobody = |number| world.changed.user(&world.db, &user(number)) == Ok(None);
+    assert!((2000..2100).filter(|number| nobody(*number)).count() > 50);
+}
+
+#[test]
+fn a_table_that_cannot_be_read_stops_no_batch_and_hides_no_user() {
+    let mut world = World::new();
+    let sql = "ALTER TABLE users RENAME TO elsewhere";
+    let user = Key::new(1, "u", "");
+    write_row(&world.db, &user, &Row::Record(Box::default()), 0).unwrap();
+    let expected = world.stage(&mut Dice(3), 2);
+    world.db.execute_batch(sql).unwrap();
+    world.changed.flush(&world.db).unwrap();
+    world
+        .db
+        .execute_batch("ALTER TABLE elsewhere RENAME TO users")
+        .unwrap();
+    world.commit(expected);
+    assert_eq!(world.changed.committed.scan, Scan::Failed);
+    assert!(world.user(&user).is_some());
 }
 
 /// Then the table has rows of which the memory of this process says that they wait.

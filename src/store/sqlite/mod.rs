@@ -47,6 +47,7 @@ mod removal;
 mod reserve;
 mod rows;
 mod save;
+mod seen;
 mod settling;
 mod state;
 mod step;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     columns::{entry, from_json, to_json},
-    rows::{Columns, Key, Latest, Row, answering, forgotten, user_row},
+    rows::{Columns, Key, Latest, Row, answering, forgotten},
     state::CampaignState,
     step::Step,
 };
@@ -45,7 +45,7 @@ impl Step<'_> {
     /// A user's row as it was last written; none for a user never seen.
     pub(super) fn user_row(&self, campaign: i64, user: &UserId) -> Result<Option<Box<Columns>>> {
         let key = Key::record(campaign, user);
-        Ok(user_row(self.db, self.core.users.get(&key), &key)?)
+        Ok(self.core.users.user(self.db, &key)?)
     }
 
     /// The entry of the draw, or of the caller's grant, that is remembered under this request id.

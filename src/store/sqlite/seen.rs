@@ -1,0 +1,211 @@
+//! The users who may have a row: most users who draw for the first time need no look-up.
+//!
+//! This is a chain of Bloom filters in memory. Every row that is put adds its user. What the table
+//! has from before the start is read in steps, within batches that change something; until all of
+//! it is read, any user may have a row. Users who are removed stay, which costs a look-up each.
+
+use std::hash::BuildHasher as _;
+
+use foldhash::quality::RandomState;
+use rusqlite::{Connection, params};
+
+use super::rows::Key;
+
+/// Rows of the table that a step reads.
+const STEP_ROWS: usize = 256;
+/// Words of a block, which is a line of the processor's cache.
+const BLOCK_WORDS: usize = 8;
+/// Users for each block of a full filter: 12 bits for each user, so about one look-up in a hundred
+/// finds nothing.
+const BLOCK_USERS: usize = 42;
+/// Bits of a user, all in one block.
+const USER_BITS: usize = 5;
+/// Blocks of the first filter (64 KiB) and of the largest (16 MiB). Each is four times as large as
+/// the one before; the largest takes all further users, and more and more look-ups are needed.
+const BLOCKS_MIN: usize = 1 << 10;
+const BLOCKS_MAX: usize = 1 << 18;
+
+/// How far the table is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Scan {
+    /// Up to this key.
+    UpTo(Key),
+    /// To its end.
+    Done,
+    /// It cannot be read, so it is never known who has a row.
+    Failed,
+}
+
+impl Default for Scan {
+    fn default() -> Self {
+        Self::UpTo(Key::default())
+    }
+}
+
+/// The users who were added.
+#[derive(Default)]
+pub(super) struct Seen {
+    hasher: RandomState,
+    /// Users are added to the last one.
+    filters: Vec<Filter>,
+}
+
+struct Filter {
+    blocks: Vec<[u64; BLOCK_WORDS]>,
+    /// How many users were added.
+    users: usize,
+}
+
+impl Seen {
+    /// Adds the user of a key.
+    pub(super) fn add(&mut self, key: &Key) {
+        let hash = self.hash(key);
+        if self.has(hash) {
+            return;
+        }
+        let blocks = match self.filters.last() {
+            None => BLOCKS_MIN,
+            Some(last) if last.is_full() && last.blocks.len() < BLOCKS_MAX => last.blocks.len() * 4,
+            Some(_) => 0,
+        };
+        if blocks > 0 {
+            self.filters.push(Filter {
+                blocks: vec![[0; BLOCK_WORDS]; blocks],
+                users: 0,
+            });
+        }
+        if let Some(last) = self.filters.last_mut() {
+            last.add(hash);
+        }
+    }
+
+    /// Whether the user of a key may have been added; false if not.
+    pub(super) fn may_have(&self, key: &Key) -> bool {
+        self.has(self.hash(key))
+    }
+
+    /// Adds the users of the next rows of the table.
+    pub(super) fn read(&mut self, db: &Connection, scan: &Scan) -> Scan {
+        let Scan::UpTo(from) = scan else {
+            return scan.clone();
+        };
+        self.read_from(db, from).unwrap_or(Scan::Failed)
+    }
+
+    fn read_from(&mut self, db: &Connection, from: &Key) -> rusqlite::Result<Scan> {
+        let (user, request) = from.parts();
+        let mut statement = db.prepare_cached(
+            "SELECT campaign, user, request FROM users
+             WHERE (campaign, user, request) > (?1, ?2, ?3)
+             ORDER BY campaign, user, request LIMIT ?4",
+        )?;
+        let mut rows = statement.query(params![from.campaign, user, request, STEP_ROWS])?;
+        let (mut found, mut last) = (0, Key::default());
+        while let Some(row) = rows.next()? {
+            let (user, request) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
+            last = Key::new(row.get(0)?, user, request);
+            if request.is_empty() {
+                self.add(&last);
+            }
+            found += 1;
+        }
+        Ok(match found < STEP_ROWS {
+            true => Scan::Done,
+            false => Scan::UpTo(last),
+        })
+    }
+
+    fn hash(&self, key: &Key) -> u64 {
+        self.hasher.hash_one((key.campaign, key.parts().0))
+    }
+
+    fn has(&self, hash: u64) -> bool {
+        self.filters.iter().rev().any(|filter| filter.has(hash))
+    }
+}
+
+impl Filter {
+    fn is_full(&self) -> bool {
+        self.users >= self.blocks.len() * BLOCK_USERS
+    }
+
+    fn add(&mut self, hash: u64) {
+        let block = self.block(hash);
+        for (word, bit) in bits(hash) {
+            self.blocks[block][word] |= bit;
+        }
+        self.users += 1;
+    }
+
+    fn has(&self, hash: u64) -> bool {
+        let block = &self.blocks[self.block(hash)];
+        bits(hash).all(|(word, bit)| block[word] & bit != 0)
+    }
+
+    /// The block of a user: by the lowest bits, since there are a power of two of them.
+    fn block(&self, hash: u64) -> usize {
+        hash as usize & (self.blocks.len() - 1)
+    }
+}
+
+/// The bits of a user as a word of the block and a bit of that word: nine bits of the hash each,
+/// from those up that no number of a block needs.
+fn bits(hash: u64) -> impl Iterator<Item = (usize, u64)> {
+    (0..USER_BITS).map(move |index| {
+        let bits = hash >> (BLOCKS_MAX.ilog2() as usize + 9 * index);
+        ((bits >> 6) as usize % BLOCK_WORDS, 1 << (bits & 63))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: usize) -> Key {
+        Key::new(1 + number as i64 % 3, &format!("user-{number}"), "")
+    }
+
+    #[test]
+    fn all_who_were_added_are_found_and_hardly_anybody_else() {
+        let mut seen = Seen::default();
+        assert!(!seen.may_have(&key(0)));
+        let users = (BLOCKS_MIN + BLOCKS_MIN * 4) * BLOCK_USERS + 20_000;
+        for number in 0..users {
+            seen.add(&key(number));
+        }
+        assert_eq!(seen.filters.len(), 3);
+        assert!((0..users).all(|number| seen.may_have(&key(number))));
+        let others = 20_000;
+        let wrong = (users..users + others).filter(|number| seen.may_have(&key(*number)));
+        assert!(wrong.count() < others / 20);
+        // Users of one name in two campaigns are two users.
+        assert!((0..100).any(|number| {
+            let other = Key::new(9, key(number).parts().0, "");
+            !seen.may_have(&other)
+        }));
+    }
+
+    #[test]
+    fn a_user_who_was_added_takes_no_room_again() {
+        let mut seen = Seen::default();
+        for _ in 0..3 {
+            for number in 0..1_000 {
+                seen.add(&key(number));
+            }
+        }
+        assert!(seen.filters[0].users <= 1_000);
+        assert!(seen.filters[0].users > 990);
+    }
+
+    #[test]
+    fn the_largest_filter_takes_all_further_users() {
+        let mut seen = Seen::default();
+        seen.filters.push(Filter {
+            blocks: vec![[0; BLOCK_WORDS]; BLOCKS_MAX],
+            users: BLOCKS_MAX * BLOCK_USERS,
+        });
+        seen.add(&key(1));
+        assert_eq!(seen.filters.len(), 1);
+        assert!(seen.may_have(&key(1)));
+    }
+}
