@@ -32,7 +32,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::{
     faults::is_damage,
     rows::{Columns, Key, Latest, Row, forgotten, user_row, write_row},
-    seen::{Scan, Seen},
+    seen::Seen,
 };
 
 /// Rows that wait for each page of the database, so that a written page takes several. A store
@@ -82,7 +82,7 @@ impl Waiting {
 #[derive(Default)]
 pub(super) struct Changed {
     waiting: Waiting,
-    /// Who may have a row, here or in the table, once the table is read.
+    /// Who may have a row, here or in the table.
     seen: Seen,
     /// The changes of the batch.
     staged: Rows,
@@ -109,8 +109,6 @@ struct Progress {
     done: i64,
     /// The row that was written last in this round, or one before all others.
     hand: Key,
-    /// How far the users of the table are known.
-    scan: Scan,
     /// The rows of the log that are still to be looked at, for each campaign whose rows are being
     /// removed: the first one, and the last one.
     removing: BTreeMap<i64, (i64, i64)>,
@@ -139,7 +137,6 @@ impl Changed {
             begun,
             done,
             hand,
-            scan: Scan::default(),
             removing: BTreeMap::new(),
         };
         changed.catch_up(db)?;
@@ -161,7 +158,7 @@ impl Changed {
         db: &Connection,
         key: &Key,
     ) -> rusqlite::Result<Option<Box<Columns>>> {
-        if self.committed.scan == Scan::Done && !self.seen.may_have(key) {
+        if !self.seen.may_have(key) {
             return Ok(None);
         }
         user_row(db, self.get(key), key)
@@ -233,8 +230,15 @@ impl Changed {
         if self.asked > 0 || lot(self.progress.last) > lot(logged) {
             self.trim_log(db, (2 * chunk).max(self.asked * TRIMMED_PER_ASKED))?;
         }
-        self.progress.scan = self.seen.read(db, &self.progress.scan);
         Ok(())
+    }
+
+    /// Between batches: reads on in the table who may have a row.
+    pub(super) fn read_on(&mut self, db: &Connection) {
+        // Within a transaction, a page that cannot be read would undo all of it.
+        if db.is_autocommit() {
+            self.seen.read_on(db);
+        }
     }
 
     /// After a commit: readers see the changes, and what is in the table leaves memory.

@@ -1,3 +1,5 @@
+use std::fs;
+
 use super::*;
 use crate::store::sqlite::{
     open::{BEFORE_LATEST, prepare_schema, prepare_up_to},
@@ -124,6 +126,7 @@ impl World {
     fn commit(&mut self, expected: Rows) {
         self.db.execute_batch("COMMIT").unwrap();
         self.changed.publish();
+        self.changed.read_on(&self.db);
         self.count_draws(expected);
     }
 
@@ -313,52 +316,94 @@ fn users_are_as_they_were_changed_last_through_rollbacks_and_restarts() {
     }
 }
 
-#[test]
-fn users_of_before_a_start_are_found_while_the_table_is_read_and_after_that() {
-    let world = World::new();
+/// A database with a thousand users in the table.
+fn with_users(db: &Connection) -> impl Fn(u32) -> Key + use<> {
     let user = |number: u32| Key::new(1, &format!("u{number:04}"), "");
     for number in 0..1000 {
-        let columns = Columns::default();
-        write_row(&world.db, &user(number), &Row::Record(Box::new(columns)), 0).unwrap();
+        write_row(db, &user(number), &Row::Record(Box::default()), 0).unwrap();
     }
-    let mut world = World::of(world.db);
-    let mut steps = 0;
-    while world.changed.committed.scan != Scan::Done {
-        let begun = world.stage(&mut Dice(7), 1);
-        world.changed.flush(&world.db).unwrap();
-        world.commit(begun);
-        for number in (0..1000).step_by(111) {
-            assert!(world.user(&user(number)).is_some());
-        }
-        assert_eq!(world.user(&user(1001)), None);
-        steps += 1;
-    }
-    assert_eq!(steps, 4);
-    // What is known to be nobody's is not looked up.
-    world
-        .db
-        .execute_batch("ALTER TABLE users RENAME TO elsewhere")
-        .unwrap();
-    let nobody = |number| world.changed.user(&world.db, &user(number)) == Ok(None);
-    assert!((2000..2100).filter(|number| nobody(*number)).count() > 50);
+    user
 }
 
 #[test]
-fn a_table_that_cannot_be_read_stops_no_batch_and_hides_no_user() {
-    let mut world = World::new();
-    let sql = "ALTER TABLE users RENAME TO elsewhere";
-    let user = Key::new(1, "u", "");
-    write_row(&world.db, &user, &Row::Record(Box::default()), 0).unwrap();
-    let expected = world.stage(&mut Dice(3), 2);
-    world.db.execute_batch(sql).unwrap();
+fn users_of_before_a_start_are_found_while_the_table_is_read_and_after_that() {
+    let db = World::new().db;
+    let user = with_users(&db);
+    let mut world = World::of(db);
+    // If the table is away, a user who is looked up is an error.
+    let away = "ALTER TABLE users RENAME TO elsewhere";
+    let back = "ALTER TABLE elsewhere RENAME TO users";
+    let unknown = |world: &World| {
+        world.db.execute_batch(away).unwrap();
+        let found = (2000..2100).map(|number| world.changed.user(&world.db, &user(number)));
+        let unknown = found.filter(|found| *found == Ok(None)).count();
+        world.db.execute_batch(back).unwrap();
+        unknown
+    };
+    for _ in 0..10 {
+        assert_eq!(unknown(&world), 0);
+        for number in (0..1000).step_by(37) {
+            assert!(world.user(&user(number)).is_some());
+        }
+        world.changed.read_on(&world.db);
+    }
+    assert!(unknown(&world) > 90);
+    assert!((0..1000).all(|number| world.user(&user(number)).is_some()));
+    assert_eq!(world.user(&user(3000)), None);
+}
+
+#[test]
+fn a_damaged_table_of_users_stops_no_batch_and_hides_no_user() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("users.sqlite3");
+    let db = Connection::open(&file).unwrap();
+    prepare_schema(&db).unwrap();
+    let user = with_users(&db);
+    let [page_bytes, root] = [
+        "PRAGMA page_size",
+        "SELECT rootpage FROM sqlite_schema WHERE name = 'users'",
+    ]
+    .map(|sql| db.query_row(sql, [], |row| row.get::<_, usize>(0)).unwrap());
+    drop(db);
+    // The last child of the root becomes a page that is none.
+    let mut bytes = fs::read(&file).unwrap();
+    let child = (root - 1) * page_bytes + 8;
+    let child: [u8; 4] = bytes[child..child + 4].try_into().unwrap();
+    let child = (u32::from_be_bytes(child) as usize - 1) * page_bytes;
+    bytes[child..child + 8].fill(0xff);
+    fs::write(&file, bytes).unwrap();
+
+    let mut world = World::of(Connection::open(&file).unwrap());
+    for _ in 0..12 {
+        world.changed.read_on(&world.db);
+    }
+    // A user of that page is an error, not a new user.
+    assert!(world.changed.user(&world.db, &user(999)).is_err());
+    assert!(world.user(&user(0)).is_some());
+    world.db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let key = Key::new(1, "a", "");
+    world.changed.put(key.clone(), Row::Record(Box::default()));
     world.changed.flush(&world.db).unwrap();
-    world
-        .db
-        .execute_batch("ALTER TABLE elsewhere RENAME TO users")
+    world.changed.read_on(&world.db);
+    world.db.execute_batch("COMMIT").unwrap();
+    world.changed.publish();
+    assert!(world.user(&key).is_some());
+}
+
+#[test]
+fn keys_that_are_damaged_end_the_reading_of_users() {
+    let db = World::new().db;
+    // Without its key, the table has its rows in any order.
+    db.execute_batch("DROP TABLE users; CREATE TABLE users (campaign, user, request);")
         .unwrap();
-    world.commit(expected);
-    assert_eq!(world.changed.committed.scan, Scan::Failed);
-    assert!(world.user(&user).is_some());
+    for (user, request) in [("b\0c", ""), ("a", "")] {
+        let sql = "INSERT INTO users (campaign, user, request) VALUES (1, ?1, ?2)";
+        db.execute(sql, [user, request]).unwrap();
+    }
+    let mut world = World::of(db);
+    world.changed.read_on(&world.db);
+    let unknown = Key::new(1, "x", "");
+    assert!(world.changed.user(&world.db, &unknown).is_err());
 }
 
 /// Then the table has rows of which the memory of this process says that they wait.

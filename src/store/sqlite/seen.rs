@@ -1,18 +1,19 @@
 //! The users who may have a row: most users who draw for the first time need no look-up.
 //!
 //! This is a chain of Bloom filters in memory. Every row that is put adds its user. What the table
-//! has from before the start is read in steps, within batches that change something; until all of
-//! it is read, any user may have a row. Users who are removed stay, which costs a look-up each.
+//! has from before the start is read in steps, one after each batch; until all of it is read, any
+//! user may have a row. Users who are removed stay, which costs a look-up each.
 
 use std::hash::BuildHasher as _;
 
 use foldhash::quality::RandomState;
 use rusqlite::{Connection, params};
+use tracing::warn;
 
 use super::rows::Key;
 
-/// Rows of the table that a step reads.
-const STEP_ROWS: usize = 256;
+/// Rows of the table that a step reads: they are on a few pages.
+const STEP_ROWS: usize = 100;
 /// Words of a block, which is a line of the processor's cache.
 const BLOCK_WORDS: usize = 8;
 /// Users for each block of a full filter: 12 bits for each user, so about one look-up in a hundred
@@ -26,13 +27,13 @@ const BLOCKS_MIN: usize = 1 << 10;
 const BLOCKS_MAX: usize = 1 << 18;
 
 /// How far the table is read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Scan {
+#[derive(Debug, PartialEq, Eq)]
+enum Scan {
     /// Up to this key.
     UpTo(Key),
     /// To its end.
     Done,
-    /// It cannot be read, so it is never known who has a row.
+    /// It is damaged, so any user may have a row.
     Failed,
 }
 
@@ -48,6 +49,7 @@ pub(super) struct Seen {
     hasher: RandomState,
     /// Users are added to the last one.
     filters: Vec<Filter>,
+    scan: Scan,
 }
 
 struct Filter {
@@ -79,40 +81,49 @@ impl Seen {
         }
     }
 
-    /// Whether the user of a key may have been added; false if not.
+    /// Whether the user of a key may have a row; false if not.
     pub(super) fn may_have(&self, key: &Key) -> bool {
-        self.has(self.hash(key))
+        self.scan != Scan::Done || self.has(self.hash(key))
     }
 
-    /// Adds the users of the next rows of the table.
-    pub(super) fn read(&mut self, db: &Connection, scan: &Scan) -> Scan {
-        let Scan::UpTo(from) = scan else {
-            return scan.clone();
-        };
-        self.read_from(db, from).unwrap_or(Scan::Failed)
+    /// Adds the users of the next rows of the table, as of the last commit.
+    pub(super) fn read_on(&mut self, db: &Connection) {
+        if let Scan::UpTo(from) = &self.scan {
+            let from = from.clone();
+            self.scan = self.read_from(db, from).unwrap_or_else(|error| {
+                warn!(%error, "the table of users is damaged: all users are looked up in it");
+                Scan::Failed
+            });
+        }
     }
 
-    fn read_from(&mut self, db: &Connection, from: &Key) -> rusqlite::Result<Scan> {
+    fn read_from(&mut self, db: &Connection, from: Key) -> rusqlite::Result<Scan> {
         let (user, request) = from.parts();
         let mut statement = db.prepare_cached(
             "SELECT campaign, user, request FROM users
              WHERE (campaign, user, request) > (?1, ?2, ?3)
              ORDER BY campaign, user, request LIMIT ?4",
         )?;
-        let mut rows = statement.query(params![from.campaign, user, request, STEP_ROWS])?;
-        let (mut found, mut last) = (0, Key::default());
+        let mut rows = statement.query(params![from.campaign, user, request, STEP_ROWS + 1])?;
+        let (mut found, mut last) = (0, from.clone());
         while let Some(row) = rows.next()? {
             let (user, request) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
-            last = Key::new(row.get(0)?, user, request);
+            let key = Key::new(row.get(0)?, user, request);
+            // A damaged key could make the next step pass over others, or begin again.
+            if key <= last || key.parts() != (user, request) {
+                return Err(rusqlite::Error::InvalidQuery);
+            }
             if request.is_empty() {
-                self.add(&last);
+                self.add(&key);
             }
             found += 1;
+            // The row after those of the step only shows that its last one is where it must be.
+            if found > STEP_ROWS {
+                return Ok(Scan::UpTo(last));
+            }
+            last = key;
         }
-        Ok(match found < STEP_ROWS {
-            true => Scan::Done,
-            false => Scan::UpTo(last),
-        })
+        Ok(Scan::Done)
     }
 
     fn hash(&self, key: &Key) -> u64 {
@@ -161,13 +172,21 @@ fn bits(hash: u64) -> impl Iterator<Item = (usize, u64)> {
 mod tests {
     use super::*;
 
+    /// Of an empty table.
+    fn all_read() -> Seen {
+        Seen {
+            scan: Scan::Done,
+            ..Seen::default()
+        }
+    }
+
     fn key(number: usize) -> Key {
         Key::new(1 + number as i64 % 3, &format!("user-{number}"), "")
     }
 
     #[test]
     fn all_who_were_added_are_found_and_hardly_anybody_else() {
-        let mut seen = Seen::default();
+        let mut seen = all_read();
         assert!(!seen.may_have(&key(0)));
         let users = (BLOCKS_MIN + BLOCKS_MIN * 4) * BLOCK_USERS + 20_000;
         for number in 0..users {
@@ -199,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_largest_filter_takes_all_further_users() {
-        let mut seen = Seen::default();
+        let mut seen = all_read();
         seen.filters.push(Filter {
             blocks: vec![[0; BLOCK_WORDS]; BLOCKS_MAX],
             users: BLOCKS_MAX * BLOCK_USERS,

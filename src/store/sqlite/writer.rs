@@ -69,6 +69,7 @@ impl Writer {
                 self.run_again(undone);
             }
             self.wal.bound(&self.db);
+            self.core.users.read_on(&self.db);
         }
     }
 
