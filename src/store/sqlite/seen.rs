@@ -33,7 +33,7 @@ enum Scan {
     UpTo(Key),
     /// To its end.
     Done,
-    /// It is damaged, so any user may have a row.
+    /// It could not be read, so any user may have a row.
     Failed,
 }
 
@@ -91,7 +91,7 @@ impl Seen {
         if let Scan::UpTo(from) = &self.scan {
             let from = from.clone();
             self.scan = self.read_from(db, from).unwrap_or_else(|error| {
-                warn!(%error, "the table of users is damaged: all users are looked up in it");
+                warn!(%error, "the table of users cannot be read: new users are looked up too");
                 Scan::Failed
             });
         }
