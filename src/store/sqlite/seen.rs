@@ -11,6 +11,7 @@ use rusqlite::{Connection, params};
 use tracing::warn;
 
 use super::rows::Key;
+use crate::store::{Result, StoreError};
 
 /// Rows of the table that a step reads: they are on a few pages.
 const STEP_ROWS: usize = 100;
@@ -97,7 +98,7 @@ impl Seen {
         }
     }
 
-    fn read_from(&mut self, db: &Connection, from: Key) -> rusqlite::Result<Scan> {
+    fn read_from(&mut self, db: &Connection, from: Key) -> Result<Scan> {
         let (user, request) = from.parts();
         let mut statement = db.prepare_cached(
             "SELECT campaign, user, request FROM users
@@ -107,11 +108,11 @@ impl Seen {
         let mut rows = statement.query(params![from.campaign, user, request, STEP_ROWS + 1])?;
         let (mut found, mut last) = (0, from.clone());
         while let Some(row) = rows.next()? {
-            let (user, request) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
-            let key = Key::new(row.get(0)?, user, request);
+            let (user, request): (Box<str>, Box<str>) = (row.get(1)?, row.get(2)?);
+            let key = Key::new(row.get(0)?, &user, &request);
             // A damaged key could make the next step pass over others, or begin again.
-            if key <= last || key.parts() != (user, request) {
-                return Err(rusqlite::Error::InvalidQuery);
+            if key <= last || key.parts() != (&*user, &*request) {
+                return Err(StoreError::corrupt("a key of a user is damaged"));
             }
             if request.is_empty() {
                 self.add(&key);
