@@ -39,6 +39,7 @@ mod load;
 pub mod lookup;
 mod open;
 mod open_error;
+pub mod page_cache;
 mod probe;
 mod proposals;
 mod read;

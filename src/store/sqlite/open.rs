@@ -63,8 +63,7 @@ pub(super) const BACKUP_MARK: &str = "backup";
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 32 MiB of pages; readers, whose pages every commit makes stale, keep few.
-/// After a commit that moved pages, SQLite looks through a table as long as the cache has pages.
-/// With 256 MiB this took a tenth of a draw; pages that are not kept come from the system's cache.
+/// Pages that are not kept come from the system's cache.
 const WRITER_CACHE: &str = "PRAGMA cache_size = -32768";
 /// How long a connection waits for others, such as someone who copies the file.
 pub const BUSY_PATIENCE: Duration = Duration::from_secs(10);
