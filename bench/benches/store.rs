@@ -2,7 +2,8 @@
 //! transaction and one fsync.
 //!
 //! Run it with `cargo bench -p tombola-bench --bench store`. The data are in the system's temporary
-//! directory, so its disk is part of the measurement.
+//! directory, so its disk is part of the measurement. SQLite uses its own page cache here: only the
+//! program installs the one in `src/store/sqlite/page_cache.rs`.
 
 use std::{error::Error, sync::Arc, time::Duration};
 

@@ -171,6 +171,8 @@ fn bits(hash: u64) -> impl Iterator<Item = (usize, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     /// Of an empty table.
@@ -227,5 +229,16 @@ mod tests {
         seen.add(&key(1));
         assert_eq!(seen.filters.len(), 1);
         assert!(seen.may_have(&key(1)));
+    }
+
+    #[test]
+    fn the_page_on_capacity_says_how_much_memory_this_takes() {
+        let sizes = std::iter::successors(Some(BLOCKS_MIN), |blocks| Some(blocks * 4));
+        let blocks: usize = sizes.take_while(|blocks| *blocks <= BLOCKS_MAX).sum();
+        let mebibytes = (blocks * size_of::<[u64; BLOCK_WORDS]>()) >> 20;
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/capacity.md");
+        let page = std::fs::read_to_string(page).unwrap().replace('\n', " ");
+        let words = format!("What tells new users from others takes up to {mebibytes} MiB.");
+        assert!(page.contains(&words), "docs/capacity.md has no {words:?}");
     }
 }
