@@ -1,11 +1,11 @@
 //! SQLite's own cache of pages, in which one page has another key.
 //!
-//! When SQLite splits pages of a tree, it may give two of them each other's numbers. For a moment,
-//! one of them then bears [`SWAP_PAGE`], a number that no page has in a file with pages of 4,096
-//! bytes. SQLite's cache notes the highest number that a page in it has had. At the end of the
-//! transaction it must forget pages past the end of the file. In a file of less than 1 GiB, where
-//! the swap page would be, it therefore looked at each page it held: up to a fifth of the processor
-//! time of a draw.
+//! When SQLite splits pages of a tree, it may swap the numbers of two pages. While it does so, one
+//! of them has the number [`SWAP_PAGE`]. In a file with pages of 4,096 bytes, no other page has it.
+//! SQLite's cache notes the highest number that a page in it has had. At the end of the transaction
+//! it must forget pages past the end of the file. In a file of less than 1 GiB, where the swap page
+//! would be, it therefore looked at each page it held. This was up to a fifth of the service's
+//! processor time.
 //!
 //! Here the page has the key 0 instead, which SQLite uses for no page. The cache behaves as before,
 //! also for files with smaller pages, in which `SWAP_PAGE` can be a page like any other.
@@ -34,10 +34,12 @@ const SWAP_KEY: c_uint = 0;
 /// The functions of SQLite's cache that are called from here.
 static OWN: OnceLock<Own> = OnceLock::new();
 
+type Rekey = unsafe extern "C" fn(*mut sqlite3_pcache, *mut sqlite3_pcache_page, c_uint, c_uint);
+
 struct Own {
     fetch: unsafe extern "C" fn(*mut sqlite3_pcache, c_uint, c_int) -> *mut sqlite3_pcache_page,
     unpin: unsafe extern "C" fn(*mut sqlite3_pcache, *mut sqlite3_pcache_page, c_int),
-    rekey: unsafe extern "C" fn(*mut sqlite3_pcache, *mut sqlite3_pcache_page, c_uint, c_uint),
+    rekey: Rekey,
     truncate: unsafe extern "C" fn(*mut sqlite3_pcache, c_uint),
 }
 
@@ -47,7 +49,8 @@ struct Own {
 /// # Safety
 /// No other thread may use SQLite meanwhile: it reads and writes its settings without a lock.
 pub unsafe fn install() {
-    let installed = own_cache().and_then(|mut methods| {
+    // SAFETY: the caller keeps other threads away.
+    let installed = unsafe { own_cache() }.and_then(|mut methods| {
         use_swap_key(&mut methods)?;
         // SAFETY: the argument has the type that the option asks for, and SQLite copies it. The
         // caller keeps other threads away.
@@ -57,8 +60,11 @@ pub unsafe fn install() {
     debug_assert!(installed.is_some(), "SQLite was in use before");
 }
 
-/// The cache that SQLite uses; none once a database was opened. Called where [`install`] may be.
-fn own_cache() -> Option<sqlite3_pcache_methods2> {
+/// The cache that SQLite uses; none once a database was opened.
+///
+/// # Safety
+/// As for [`install`].
+unsafe fn own_cache() -> Option<sqlite3_pcache_methods2> {
     let mut methods = MaybeUninit::<sqlite3_pcache_methods2>::uninit();
     // SAFETY: the argument has the type that the option asks for. SQLite fills all of it, unless it
     // returns an error.
@@ -140,11 +146,10 @@ mod tests {
 
     use super::*;
 
-    static SQLITE_REKEY: OnceLock<
-        unsafe extern "C" fn(*mut sqlite3_pcache, *mut sqlite3_pcache_page, c_uint, c_uint),
-    > = OnceLock::new();
-    /// How often a page got the key of the swap page, and the number of the swap page.
+    static SQLITE_REKEY: OnceLock<Rekey> = OnceLock::new();
+    /// How often SQLite's cache gave a page the key 0.
     static SWAPS: AtomicUsize = AtomicUsize::new(0);
+    /// How often it gave a page the number of the swap page.
     static UNCHANGED: AtomicUsize = AtomicUsize::new(0);
 
     unsafe extern "C" fn counting_rekey(
@@ -251,7 +256,8 @@ mod tests {
             );
             return;
         }
-        let mut methods = own_cache().unwrap();
+        // SAFETY: no other test runs in this process.
+        let mut methods = unsafe { own_cache() }.unwrap();
         SQLITE_REKEY.get_or_init(|| methods.xRekey.unwrap());
         methods.xRekey = Some(counting_rekey);
         use_swap_key(&mut methods).unwrap();
@@ -324,6 +330,7 @@ mod tests {
     #[test]
     fn once_sqlite_is_in_use_its_cache_stays() {
         Connection::open_in_memory().unwrap();
-        assert!(own_cache().is_none());
+        // SAFETY: SQLite is in use, so it only says that it changes nothing.
+        assert!(unsafe { own_cache() }.is_none());
     }
 }
