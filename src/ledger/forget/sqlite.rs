@@ -21,8 +21,9 @@ use crate::{
         LedgerId, StoreError,
         sqlite::{
             BUSY_PATIENCE, DATABASE_FILE, is_up_to_date,
-            lookup::{self, Search, Term},
+            lookup::{self, Term},
             needs_later_version,
+            search::Search,
         },
     },
 };

@@ -11,6 +11,7 @@ use thiserror::Error;
 use tokio::sync::Notify;
 
 pub mod definitions;
+mod found;
 pub mod fresh;
 pub mod postgres;
 pub mod query;

@@ -308,7 +308,7 @@ impl Sql {
                 " AND campaign IN (SELECT DISTINCT campaign FROM {schema}prizes)"
             ));
         } else if query.user.is_none() && query.campaign.is_none() {
-            sql.add(BY_TIME);
+            sql.by_time(source);
         }
         if let Some(patterns) = &query.campaigns {
             sql.add(" AND ");
@@ -341,7 +341,7 @@ impl Sql {
         let has_index =
             request.is_some() || matches!(query.kinds, Kinds::EnvelopesCreated | Kinds::Refunds);
         if !has_index && query.user.is_none() && campaign.is_none() && envelope.is_none() {
-            sql.add(BY_TIME);
+            sql.by_time(source);
         }
         sql.seen(&query.seen, source.schema());
         sql.range(&query.range, false);
@@ -398,6 +398,13 @@ impl Sql {
                  WHERE orphans.partition = {table}.partition
                      AND {table}.sequence BETWEEN first_sequence AND last_sequence)"
         ));
+    }
+
+    /// For lists by time alone. Numbers that were found need no index.
+    fn by_time(&mut self, source: Source<'_>) {
+        if let Source::Schema(_) = source {
+            self.add(BY_TIME);
+        }
     }
 
     fn equal(&mut self, column: &str, value: Option<&str>) {

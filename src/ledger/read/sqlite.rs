@@ -7,8 +7,9 @@ use rusqlite::{Connection, Row, ToSql, params_from_iter, types::ToSqlOutput};
 
 use super::{
     EntryQuery, LedgerReader, Range, ReadError, Removed, Rows, SettledTo, SettledWin, WinQuery,
+    found::{cut_by_bytes, found, search_for_entries, search_for_wins, within},
     row::{self, EntryRow, VersionColumns, decode},
-    sql::{PAGE_BYTES_MAX, Source, Sql, Value, outside},
+    sql::{Source, Sql, Value, outside},
 };
 use crate::{
     ledger::{
@@ -20,10 +21,7 @@ use crate::{
     model::{Campaign, CampaignId, Moment, RequestId, UserId},
     store::{
         Entry, LedgerId, Result as StoreResult, SettledUpTo, StoreError,
-        sqlite::{
-            LedgerTables,
-            lookup::{Search, Term},
-        },
+        sqlite::{LedgerTables, lookup::Term, search::Search},
         view::{DrawCounts, VersionInfo},
     },
 };
@@ -61,64 +59,6 @@ impl SqliteReader {
     }
 }
 
-/// Rows of the entries that a search finds, until there are as many as asked for, or enough.
-fn found<T>(
-    db: &Connection,
-    mut search: Search,
-    range: Range,
-    sql: impl Fn(Range, Source<'_>) -> Sql,
-    read: fn(&Row<'_>) -> rusqlite::Result<T>,
-    are_enough: fn(&[T]) -> bool,
-) -> StoreResult<Vec<T>> {
-    let mut found = Vec::new();
-    while found.len() < range.limit && !are_enough(&found) {
-        let sequences = search.next(db)?;
-        if sequences.is_empty() {
-            break;
-        }
-        let rest = Range {
-            limit: range.limit - found.len(),
-            ..range
-        };
-        let sql = sql(rest, Source::Among(&sequences));
-        found.extend(rows(db, &sql, read)?);
-    }
-    Ok(found)
-}
-
-/// A search in a part of a list.
-fn search(
-    db: &Connection,
-    terms: impl IntoIterator<Item = Term>,
-    range: &Range,
-) -> StoreResult<Search> {
-    let search = Search::new(terms).between(db, range.from, range.to)?;
-    Ok(match range.after {
-        // Further wins of the same draw may follow.
-        Some(after) => search.before(after.id.sequence.saturating_add(1)),
-        None => search,
-    })
-}
-
-/// What wins are found by; none if they are not found by ids.
-fn terms_of_wins(db: &Connection, query: &WinQuery) -> StoreResult<Option<Vec<Term>>> {
-    let Some(unit) = &query.unit else {
-        let user = query.user.as_ref();
-        return Ok(user.map(|user| vec![Term::user(user.as_str())]));
-    };
-    if let Some(campaign) = &query.campaign {
-        return Ok(Some(vec![Term::unit(campaign.as_str(), unit)]));
-    }
-    let mut statement = db.prepare_cached("SELECT DISTINCT campaign FROM prizes")?;
-    let terms = statement.query_map([], |row| Ok(Term::unit(row.get_ref(0)?.as_str()?, unit)))?;
-    Ok(Some(terms.collect::<rusqlite::Result<_>>()?))
-}
-
-/// Whether entries are so large that no further ones are read.
-fn is_large(entries: &[EntryRow]) -> bool {
-    entries.iter().map(|row| row.body.len()).sum::<usize>() >= PAGE_BYTES_MAX
-}
-
 const ONE: Range = Range {
     from: None,
     to: None,
@@ -126,7 +66,7 @@ const ONE: Range = Range {
     limit: 1,
 };
 
-fn rows<T>(
+pub(super) fn rows<T>(
     db: &Connection,
     sql: &Sql,
     read: fn(&Row<'_>) -> rusqlite::Result<T>,
@@ -283,10 +223,7 @@ impl LedgerReader for SqliteReader {
     async fn wins(&self, query: &WinQuery) -> Result<Rows<SettledWin>, ReadError> {
         let (query, limit) = (query.clone(), query.range.limit);
         let read = move |db: &Connection| {
-            let Some(terms) = terms_of_wins(db, &query)? else {
-                return rows(db, &Sql::wins(&query, Source::Schema(SCHEMA)), win);
-            };
-            let search = search(db, terms, &query.range)?;
+            let search = within(db, search_for_wins(db, &query)?, &query.range)?;
             let sql = |range: Range, source: Source<'_>| {
                 let query = WinQuery {
                     range,
@@ -311,15 +248,10 @@ impl LedgerReader for SqliteReader {
     async fn list(&self, query: &EntryQuery) -> Result<Rows<Entry>, ReadError> {
         let (query, limit) = (query.clone(), query.range.limit);
         let read = move |db: &Connection| {
-            let term = match (&query.request, &query.envelope, &query.user) {
-                (Some(request), ..) => Term::request(request.as_str()),
-                (None, None, Some(user)) => Term::user(user.as_str()),
-                // Envelopes have an index.
-                (None, ..) => {
-                    return rows(db, &Sql::list(&query, Source::Schema(SCHEMA)), entry);
-                }
+            let Some(search) = search_for_entries(&query) else {
+                return rows(db, &Sql::list(&query, Source::Schema(SCHEMA)), entry);
             };
-            let search = search(db, [term], &query.range)?;
+            let search = within(db, search, &query.range)?;
             let sql = |range: Range, source: Source<'_>| {
                 let query = EntryQuery {
                     range,
@@ -327,7 +259,7 @@ impl LedgerReader for SqliteReader {
                 };
                 Sql::list(&query, source)
             };
-            found(db, search, query.range, sql, entry, is_large)
+            found(db, search, query.range, sql, entry, cut_by_bytes)
         };
         Rows::of(self.read(read).await?, limit)
     }
@@ -372,7 +304,7 @@ impl LedgerReader for SqliteReader {
             let search = Search::new([Term::request(request.as_str())]);
             let sql =
                 |_: Range, source: Source<'_>| Sql::draw((&campaign, &user), &request, source);
-            found(db, search, ONE, sql, entry, is_large)
+            found(db, search, ONE, sql, entry, |_| false)
         };
         let found = self.read(read).await?;
         found.into_iter().next().map(decode).transpose()

@@ -2,7 +2,8 @@ use std::fs;
 
 use super::*;
 use crate::store::sqlite::{
-    open::{BEFORE_LATEST, prepare_schema, prepare_up_to},
+    lookup,
+    open::{BEFORE_LATEST, BEFORE_LOOKUP, prepare_schema, prepare_up_to},
     rows::{Latest, answering, user_row},
 };
 
@@ -454,6 +455,8 @@ fn a_log_that_cannot_be_read_to_its_end_is_read_again_from_the_last_known_row() 
 #[test]
 fn a_log_of_the_version_before_keeps_all_its_requests() {
     let db = Connection::open_in_memory().unwrap();
+    prepare_up_to(&db, BEFORE_LOOKUP).unwrap();
+    lookup::build(&db).unwrap();
     prepare_up_to(&db, BEFORE_LATEST).unwrap();
     db.execute_batch(
         "INSERT INTO meta (key, value) VALUES ('forgotten', '10');

@@ -22,13 +22,10 @@ use sha2::{Digest as _, Sha256};
 use tracing::info;
 
 use super::columns::PARTITION;
-use crate::model::Moment;
 
 /// One page of runs is merged for each of so many entries of a batch. A batch of 50 draws writes
-/// about one page, and each is merged again up to 8 times, in larger and larger runs: 8 pages.
+/// about one page, and each is merged again up to 6 times, in larger and larger runs: 6 pages.
 const ENTRIES_PER_MERGED_PAGE: usize = 5;
-/// How many entries a search finds at a time.
-const FOUND_MAX: usize = 200;
 /// How many entries are added in one transaction when the index is made.
 const BUILT_AT_ONCE: usize = 20_000;
 /// How often the log says how far this is.
@@ -135,13 +132,14 @@ impl Terms {
         Ok(terms)
     }
 
-    fn text(&self) -> String {
+    /// The text of a row of `lookup`.
+    pub fn text(&self) -> String {
         joined(self.0.iter().copied(), " ")
     }
 }
 
 /// Terms with this between them.
-fn joined(terms: impl IntoIterator<Item = Term>, between: &str) -> String {
+pub(super) fn joined(terms: impl IntoIterator<Item = Term>, between: &str) -> String {
     let mut text = String::new();
     for term in terms {
         if !text.is_empty() {
@@ -153,11 +151,12 @@ fn joined(terms: impl IntoIterator<Item = Term>, between: &str) -> String {
     text
 }
 
-/// Adds an entry, which must not be there yet. Entries in order are added fastest.
-pub fn insert(db: &Connection, sequence: u64, terms: &Terms) -> rusqlite::Result<()> {
-    if !terms.0.is_empty() {
+/// Adds an entry, which must not be there yet, by [the text](Terms::text) of its terms. Entries in
+/// order are added fastest.
+pub fn insert(db: &Connection, sequence: u64, terms: &str) -> rusqlite::Result<()> {
+    if !terms.is_empty() {
         db.prepare_cached("INSERT INTO lookup (rowid, terms) VALUES (?1, ?2)")?
-            .execute(params![sequence, terms.text()])?;
+            .execute(params![sequence, terms])?;
     }
     Ok(())
 }
@@ -185,105 +184,28 @@ pub fn change<T>(
             db.prepare_cached(sql)?
                 .execute(params![sequence, before.text()])?;
         }
-        insert(db, sequence, &after)?;
+        insert(db, sequence, &after.text())?;
     }
     Ok(value)
 }
 
-/// A search for entries with one of some terms, the newest first.
-#[derive(Clone, Debug)]
-pub struct Search {
-    query: String,
-    /// The first number that may be found, and the one after the last.
-    from: u64,
-    to: u64,
-}
-
-impl Search {
-    /// In the whole ledger.
-    pub fn new(terms: impl IntoIterator<Item = Term>) -> Self {
-        Self {
-            query: joined(terms, " OR "),
-            from: 0,
-            to: i64::MAX.cast_unsigned(),
-        }
+/// Entries with one of the terms of a query and with numbers from the first of these on and before
+/// the second, the newest first, at most as many as wanted.
+pub(super) fn matching(
+    db: &Connection,
+    query: &str,
+    (from, to): (u64, u64),
+    wanted: usize,
+) -> rusqlite::Result<Vec<u64>> {
+    if query.is_empty() {
+        return Ok(Vec::new());
     }
-
-    /// Only entries before this one.
-    #[must_use]
-    pub fn before(mut self, sequence: u64) -> Self {
-        self.to = self.to.min(sequence);
-        self
-    }
-
-    /// Only entries that were written in this time: from the first moment on and before the second.
-    pub fn between(
-        mut self,
-        db: &Connection,
-        from: Option<Moment>,
-        to: Option<Moment>,
-    ) -> rusqlite::Result<Self> {
-        if let Some(from) = from {
-            self.from = self.from.max(first_from(db, from)?);
-        }
-        match to {
-            Some(to) => Ok(self.before(first_from(db, to)?)),
-            None => Ok(self),
-        }
-    }
-
-    /// The next ones, a few at once; none at the end.
-    pub fn next(&mut self, db: &Connection) -> rusqlite::Result<Vec<u64>> {
-        if self.query.is_empty() || self.from >= self.to {
-            return Ok(Vec::new());
-        }
-        let sql = "SELECT rowid FROM lookup
-                   WHERE lookup MATCH ?1 AND rowid >= ?2 AND rowid < ?3
-                   ORDER BY rowid DESC LIMIT ?4";
-        let mut statement = db.prepare_cached(sql)?;
-        let values = params![self.query, self.from, self.to, FOUND_MAX];
-        let found = statement.query_map(values, |row| row.get(0))?;
-        let found: Vec<u64> = found.collect::<rusqlite::Result<_>>()?;
-        self.to = found.last().copied().unwrap_or(self.from);
-        Ok(found)
-    }
-
-    /// All of them, the oldest first.
-    pub fn all(mut self, db: &Connection) -> rusqlite::Result<Vec<u64>> {
-        let mut all = Vec::new();
-        loop {
-            let found = self.next(db)?;
-            if found.is_empty() {
-                all.reverse();
-                return Ok(all);
-            }
-            all.extend(found);
-        }
-    }
-}
-
-/// The number of the first settled entry that was written at this moment or later. Later entries
-/// have later moments, since the store's time never steps back.
-fn first_from(db: &Connection, moment: Moment) -> rusqlite::Result<u64> {
-    let sql = "SELECT sequence, at < ?3 FROM entries WHERE partition = ?1 AND sequence >= ?2
-               ORDER BY sequence LIMIT 1";
+    let sql = "SELECT rowid FROM lookup
+               WHERE lookup MATCH ?1 AND rowid >= ?2 AND rowid < ?3
+               ORDER BY rowid DESC LIMIT ?4";
     let mut statement = db.prepare_cached(sql)?;
-    let sql = "SELECT COALESCE(MAX(sequence), 0) + 1 FROM entries WHERE partition = ?1";
-    let mut end: u64 = db
-        .prepare_cached(sql)?
-        .query_row([PARTITION], |row| row.get(0))?;
-    let mut begin = 0;
-    while begin < end {
-        let middle = begin + (end - begin) / 2;
-        let found = statement.query_row(params![PARTITION, middle, moment.as_micros()], |row| {
-            Ok((row.get::<_, u64>(0)?, row.get::<_, bool>(1)?))
-        });
-        match found.optional()? {
-            Some((sequence, true)) => begin = sequence + 1,
-            Some((_, false)) | None => end = middle,
-        }
-    }
-    Ok(begin)
+    let found = statement.query_map(params![query, from, to, wanted], |row| row.get(0))?;
+    found.collect()
 }
 
 /// Builds the index of a store of an earlier version, or of a new one, and drops those that it
@@ -365,7 +287,7 @@ fn add_earlier(db: &Connection, progress: &mut BuildProgress) -> rusqlite::Resul
         return Ok(false);
     };
     for sequence in entries {
-        insert(db, sequence, &Terms::read(db, sequence)?)?;
+        insert(db, sequence, &Terms::read(db, sequence)?.text())?;
     }
     progress.done = last;
     progress.write(db)?;
@@ -374,7 +296,7 @@ fn add_earlier(db: &Connection, progress: &mut BuildProgress) -> rusqlite::Resul
     Ok(true)
 }
 
-fn checkpoint(db: &Connection) -> rusqlite::Result<()> {
+pub(super) fn checkpoint(db: &Connection) -> rusqlite::Result<()> {
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }
 

@@ -3,7 +3,13 @@
 use std::path::Path;
 
 use super::*;
-use crate::store::sqlite::open::{BEFORE_LOOKUP, SCHEMA_VERSION, prepare_schema, prepare_up_to};
+use crate::{
+    model::Moment,
+    store::sqlite::{
+        open::{BEFORE_LOOKUP, SCHEMA_VERSION, prepare_schema, prepare_up_to},
+        search::Search,
+    },
+};
 
 fn open(file: &Path) -> Connection {
     let db = Connection::open(file).unwrap();
@@ -44,7 +50,7 @@ fn write_and_insert(db: &Connection, sequences: impl Iterator<Item = u64>) {
     let transaction = db.unchecked_transaction().unwrap();
     for sequence in sequences {
         write(db, sequence);
-        insert(db, sequence, &Terms::read(db, sequence).unwrap()).unwrap();
+        insert(db, sequence, &Terms::read(db, sequence).unwrap().text()).unwrap();
     }
     merge(db, 200).unwrap();
     transaction.commit().unwrap();
@@ -140,10 +146,12 @@ fn a_search_in_a_part_of_the_ledger_finds_what_is_there() {
         assert_eq!(search.all(&db).unwrap(), expected, "{from:?} {to:?}");
     }
     let mut search = all().before(300);
-    assert_eq!(search.next(&db).unwrap(), Vec::from_iter((100..300).rev()));
-    assert_eq!(search.next(&db).unwrap(), Vec::from_iter((1..100).rev()));
-    assert!(search.next(&db).unwrap().is_empty());
-    assert!(search.next(&db).unwrap().is_empty());
+    let mut next = |wanted| search.next(&db, wanted).unwrap();
+    assert_eq!(next(200), Vec::from_iter((100..300).rev()));
+    assert_eq!(next(3), [99, 98, 97]);
+    assert_eq!(next(usize::MAX), Vec::from_iter((1..97).rev()));
+    assert!(next(1).is_empty());
+    assert!(next(1).is_empty());
 }
 
 #[test]

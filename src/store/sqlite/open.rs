@@ -13,7 +13,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::{
-    faults::is_damage, lookup, open_error::OpenError, reserve::Reserve, state::load_view,
+    faults::is_damage, lists, lookup, open_error::OpenError, reserve::Reserve, state::load_view,
     step::last_entry,
 };
 use crate::{
@@ -50,11 +50,14 @@ const SCHEMAS: [&str; SCHEMA_VERSION as usize] = [
     include_str!("schema_lookup.sql"),
     include_str!("schema_operations.sql"),
     include_str!("schema_latest.sql"),
+    include_str!("schema_listed.sql"),
 ];
 /// The version of the schema.
-pub(super) const SCHEMA_VERSION: u32 = 20;
+pub(super) const SCHEMA_VERSION: u32 = 21;
 /// The last version before [`lookup::build`].
 pub(super) const BEFORE_LOOKUP: usize = 17;
+/// The last version before [`lists::build`].
+pub(super) const BEFORE_LISTS: usize = 20;
 /// The last version in which each request had a row of its own.
 #[cfg(test)]
 pub(super) const BEFORE_LATEST: usize = 19;
@@ -379,6 +382,10 @@ pub(super) fn prepare_schema(db: &Connection) -> Result<(), OpenError> {
         prepare_up_to(db, BEFORE_LOOKUP)?;
         if pragma(db, "user_version")? == BEFORE_LOOKUP as i64 {
             lookup::build(db)?;
+        }
+        prepare_up_to(db, BEFORE_LISTS)?;
+        if pragma(db, "user_version")? == BEFORE_LISTS as i64 {
+            lists::build(db)?;
         }
         prepare_up_to(db, SCHEMAS.len())
     };

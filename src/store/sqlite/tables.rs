@@ -1,6 +1,6 @@
 //! The way into this file for the settled ledger, which is in tables of its own. The store neither
-//! reads nor writes these tables; their SQL is in `src/ledger`, except that of their index by ids
-//! (`lookup.rs`).
+//! reads nor writes these tables; their SQL is in `src/ledger`, except that of what finds their
+//! rows (`lookup.rs` and `lists.rs`).
 
 use std::{sync::Arc, time::Duration};
 

@@ -17,6 +17,7 @@ use tombola::{
 };
 
 use super::{
+    found,
     place::{Place, Row},
     settle_all,
 };
@@ -378,6 +379,8 @@ async fn play(game: Game, acts: Vec<Act>) -> BTreeSet<String> {
         by_number(one.settled().await),
         by_number(other.settled().await),
     );
+    let tables = one.world.store().ledger_tables().unwrap();
+    assert_ne!(found::all_lists(&tables).await, 0);
     for (found, same) in of_one.iter().zip(&of_other) {
         assert_eq!(text(found), text(same));
         let beside = |row: &Row| Row {

@@ -9,6 +9,7 @@ mod cut;
 mod deliveries;
 mod directory;
 mod forget;
+mod found;
 pub mod kill;
 mod lost;
 mod outages;

@@ -5,7 +5,7 @@ use tombola::{
     store::{LEDGER_PAGE_BYTES, Operation, SettledUpTo, StoreError},
 };
 
-use super::{Database, Seen, place::Place, settle_all, settler};
+use super::{Database, Seen, found, place::Place, settle_all, settler};
 use crate::support::{
     Answer as _, DrawWords as _, World, draw, embedded::Embedded, envelope, hours,
     on_redis::OnRedis,
@@ -94,6 +94,9 @@ async fn is_settled_once_and_given_up(world: World, place: Place) {
     );
     store.now().await.unwrap();
     seen.assert_settled(&place.entries().await);
+    if let Place::Embedded(tables) = &place {
+        assert!(found::all_lists(tables).await > seen.entries.len());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

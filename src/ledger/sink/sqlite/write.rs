@@ -15,15 +15,19 @@ use crate::{
     model::Moment,
     store::{
         Result,
-        sqlite::lookup::{self, Search, Term, Terms},
+        sqlite::{
+            lists::Additions,
+            lookup::{self, Term, Terms},
+            search::Search,
+        },
     },
 };
 
 /// A batch, and what its entries are found by: that is made before the writer's turn comes.
 pub(super) struct Indexed {
     batch: Arc<Batch>,
-    /// Those of each entry.
-    terms: Vec<Terms>,
+    /// The text of those of each entry.
+    terms: Vec<String>,
 }
 
 impl Indexed {
@@ -36,7 +40,7 @@ impl Indexed {
             while let Some(win) = wins.next_if(|win| win.sequence == entry.sequence) {
                 terms.add_win(&win.campaign, &win.user, &win.unit);
             }
-            terms
+            terms.text()
         });
         let terms = terms.collect();
         debug_assert!(
@@ -73,6 +77,7 @@ pub(super) fn write(
         insert_win(db, win)?;
     }
     lookup::merge(db, batch.entries.len())?;
+    additions(batch).write(db)?;
     for change in &batch.deliveries {
         change_win(db, change)?;
     }
@@ -102,6 +107,20 @@ pub(super) fn write(
         insert_orphans(db, now, batch.partition, (first, last))?;
     }
     Ok(true)
+}
+
+/// What comes to lists of draws and wins.
+fn additions(batch: &Batch) -> Additions<'_> {
+    let mut additions = Additions::default();
+    for entry in &batch.entries {
+        if let ("draw", Some(campaign)) = (entry.kind, &entry.campaign) {
+            additions.add_draw(entry.sequence, campaign);
+        }
+    }
+    for win in &batch.wins {
+        additions.add_win(win.sequence, &win.campaign, &win.prize);
+    }
+    additions
 }
 
 /// Notes entries that the store has lost. What it lost before from the same entry on, as after two
@@ -232,7 +251,7 @@ fn change_win(db: &Connection, change: &DeliveryChange) -> Result<()> {
     let win = [Term::unit(&change.campaign, &change.unit)];
     let mut search = Search::new(win).before(change.sequence);
     loop {
-        let found = search.next(db)?;
+        let found = search.next(db, usize::MAX)?;
         if found.is_empty() {
             return Ok(());
         }
