@@ -1,8 +1,9 @@
 //! The statements of lists, for every sink that has tables: they differ only in the form of
 //! parameters and moments.
 //!
-//! The conditions on `kind` are those of the partial indexes in the migrations, word for word, so
-//! that the planners can use these indexes.
+//! The conditions on `kind` are those of the partial indexes in the migrations, so that the planners
+//! can use these indexes: for SQLite word for word; PostgreSQL, whose index has a list of kinds,
+//! finds by itself that each of these conditions holds only for kinds of that list.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -50,7 +51,7 @@ pub const VERSION_COLUMNS: &str = "version, at, operator, reason";
 
 /// The entries that say what operators did.
 pub(in crate::ledger) const OPERATIONS: &str =
-    "(kind IN ('applied', 'operated', 'recovered', 'revoked')
+    "(kind = 'applied' OR kind = 'operated' OR kind = 'recovered' OR kind = 'revoked'
      OR kind = 'refund' AND request_id IS NOT NULL)";
 
 /// The condition of the indexes by time alone, which every row fulfils. PostgreSQL expects a

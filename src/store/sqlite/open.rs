@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, config::DbConfig, params};
 
 use super::{
     faults::is_damage, lists, lookup, open_error::OpenError, reserve::Reserve, state::load_view,
@@ -51,9 +51,10 @@ const SCHEMAS: [&str; SCHEMA_VERSION as usize] = [
     include_str!("schema_operations.sql"),
     include_str!("schema_latest.sql"),
     include_str!("schema_listed.sql"),
+    include_str!("schema_conditions.sql"),
 ];
 /// The version of the schema.
-pub(super) const SCHEMA_VERSION: u32 = 21;
+pub(super) const SCHEMA_VERSION: u32 = 22;
 /// The last version before [`lookup::build`].
 pub(super) const BEFORE_LOOKUP: usize = 17;
 /// The last version before [`lists::build`].
@@ -201,6 +202,9 @@ fn connect(file: &Path) -> Result<Connection, OpenError> {
     let db = Connection::open(file).map_err(OpenError::database)?;
     db.set_prepared_statement_cache_capacity(256);
     db.busy_timeout(BUSY_PATIENCE)
+        .map_err(OpenError::database)?;
+    // Otherwise SQLite prepares a statement with a parameter in `LIMIT` anew each time it runs.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
         .map_err(OpenError::database)?;
     db.execute_batch(
         "PRAGMA journal_mode = WAL;
@@ -479,3 +483,7 @@ fn load_campaigns(db: &Connection) -> Result<Campaigns, OpenError> {
     }
     Ok(campaigns)
 }
+
+#[cfg(test)]
+#[path = "open_tests.rs"]
+mod tests;
