@@ -1,9 +1,9 @@
 //! The statements of lists, for every sink that has tables: they differ only in the form of
 //! parameters and moments.
 //!
-//! The conditions on `kind` are those of the partial indexes in the migrations, so that the planners
-//! can use these indexes: for SQLite word for word; PostgreSQL, whose index has a list of kinds,
-//! finds by itself that each of these conditions holds only for kinds of that list.
+//! The conditions on `kind` are those of the partial indexes, so that the planners can use these
+//! indexes. SQLite needs them word for word. In PostgreSQL the indexes of operators' acts have a
+//! list of kinds (`IN`), and it finds by itself that the condition here means the same.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 

@@ -120,6 +120,36 @@ async fn a_request_is_found_at_once_however_many_draws_came_after_it() {
         let key = "SEARCH entries USING PRIMARY KEY (partition=? AND sequence=?)";
         assert!(plan.contains(key), "{plan}");
     }
+    // What has an index of its own is found by it: the conditions of both are the same.
+    for (kinds, campaign, index) in [
+        (
+            Kinds::Operations,
+            campaign(),
+            "entries_operations_by_campaign",
+        ),
+        (Kinds::Operations, None, "entries_operations_by_time"),
+        (
+            Kinds::Deliveries,
+            campaign(),
+            "entries_deliveries_by_campaign",
+        ),
+        (Kinds::Deliveries, None, "entries_deliveries_by_time"),
+        (Kinds::Grabs, None, "entries_envelopes_by_kind"),
+    ] {
+        let query = EntryQuery {
+            kinds,
+            request: None,
+            ..query(campaign, None)
+        };
+        let plan = plan(&db, &Sql::list(&query, Source::Schema("")));
+        assert!(plan.contains(index), "{plan}");
+    }
+    let applied = Sql::applied(&campaign().unwrap(), Some(1), "");
+    let applied = plan(&db, &applied);
+    assert!(
+        applied.contains("entries_operations_by_campaign"),
+        "{applied}"
+    );
     drop(db);
 
     let server = Start::on(data.path()).with("--console 127.0.0.1:0").serve();
