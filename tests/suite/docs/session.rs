@@ -70,7 +70,7 @@ impl Session {
 
     /// Runs a fence.
     pub fn run(&mut self, fence: &Fence) -> Result<Verdict, String> {
-        let text = self.at_own_ports(&fence.text);
+        let text = at_own_ports(&fence.text, self.ports);
         if let Some(name) = fence.file() {
             fs::write(self.directory.path().join(name), &text).unwrap();
         }
@@ -96,14 +96,6 @@ impl Session {
                 "nothing runs the language `{other}`: name one that is known, or add norun"
             )),
         }
-    }
-
-    fn at_own_ports(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for (theirs, ours) in PORTS.iter().zip(self.ports) {
-            text = text.replace(theirs, &ours.to_string());
-        }
-        text
     }
 
     /// A command with the document's tools; `TOMBOLA_SERVER` names the first port.
@@ -208,4 +200,25 @@ fn tool(path: &str) -> PathBuf {
         "{path} is missing: tests/prepare installs it"
     );
     tool
+}
+
+/// A text with ports of ours instead of those of the documents.
+fn at_own_ports(text: &str, ports: [u16; PORTS.len()]) -> String {
+    let mut text = text.to_owned();
+    // All of theirs are marked first: one of ours, such as 16379, may contain one of theirs.
+    let mark = |index: usize| format!("\0{index}\0");
+    for (index, theirs) in PORTS.iter().enumerate() {
+        text = text.replace(theirs, &mark(index));
+    }
+    for (index, ours) in ports.iter().enumerate() {
+        text = text.replace(&mark(index), &ours.to_string());
+    }
+    text
+}
+
+#[test]
+fn a_port_is_replaced_once() {
+    let text = "redis://127.0.0.1:6379 and 127.0.0.1:50051, 50052";
+    let ours = at_own_ports(text, [16_379, 20_000, 11_943]);
+    assert_eq!(ours, "redis://127.0.0.1:11943 and 127.0.0.1:16379, 20000");
 }
