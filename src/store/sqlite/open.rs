@@ -203,7 +203,9 @@ fn connect(file: &Path) -> Result<Connection, OpenError> {
     db.set_prepared_statement_cache_capacity(256);
     db.busy_timeout(BUSY_PATIENCE)
         .map_err(OpenError::database)?;
-    // Otherwise SQLite prepares a statement with a parameter in `LIMIT` anew each time it runs.
+    // Plans do not depend on the values of parameters. Otherwise SQLite prepares a statement with a
+    // parameter in `LIMIT` anew each time it runs. So a statement that needs the index of some rows
+    // must have that index's condition in its text, without parameters.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
         .map_err(OpenError::database)?;
     db.execute_batch(
