@@ -1,5 +1,7 @@
 //! One request id has one outcome (P4).
 
+use std::collections::BTreeMap;
+
 use tombola::{
     model::Moment,
     store::{DrawAnswer, DrawCommand, Operation, Refusal, StoreError},
@@ -10,6 +12,7 @@ use crate::support::{request, user, words::campaign_id};
 
 promises![
     a_request_sent_a_hundred_times_in_parallel_has_one_effect,
+    each_of_a_hundred_requests_of_a_user_in_parallel_has_one_effect,
     a_replay_is_the_same_answer_after_midnight,
     a_replay_is_the_same_answer_while_the_campaign_is_paused,
     a_replay_is_the_same_answer_after_the_campaign_was_closed,
@@ -47,6 +50,60 @@ async fn a_request_sent_a_hundred_times_in_parallel_has_one_effect(world: &mut W
     let replayed = answers.iter().filter(|answer| answer.replayed).count();
     assert_eq!(replayed, 99);
     assert_eq!(world.record("u").await.draws, 7);
+}
+
+/// In two storms: in the second one older draws of the user are stored already, and requests of the
+/// first one are repeated. Every third request is sent three times at once, every third one has a
+/// payment, and another user draws in between. The quota is too small for all free draws.
+async fn each_of_a_hundred_requests_of_a_user_in_parallel_has_one_effect(world: &mut World) {
+    world.begin(YAML).await;
+    let count_of = |n: u32| 1 + n % 6;
+    let command = |n: u32| {
+        let command = draw("u").times(count_of(n)).named(&format!("r{n}"));
+        match n % 3 {
+            1 => command.paid(&format!("order-{n}")),
+            _ => command,
+        }
+    };
+    let mut answers: BTreeMap<u32, Vec<DrawAnswer>> = BTreeMap::new();
+    for requests in [0..50, 40..100] {
+        let (mut numbers, mut commands) = (Vec::new(), Vec::new());
+        for n in requests {
+            for _ in 0..if n % 3 == 0 { 3 } else { 1 } {
+                numbers.push(n);
+                commands.push(command(n));
+            }
+            if n % 10 == 0 {
+                numbers.push(1000 + n);
+                commands.push(draw("other"));
+            }
+        }
+        for (n, answer) in numbers.into_iter().zip(world.storm(commands).await) {
+            match answer {
+                Ok(answer) => answers.entry(n).or_default().push(answer),
+                Err(StoreError::Refused(Refusal::Limit { .. })) => {}
+                Err(error) => panic!("request {n}: {error}"),
+            }
+        }
+    }
+    answers.retain(|n, _| *n < 1000);
+    let mut draws = 0;
+    for (n, answers) in &answers {
+        let made = answers.iter().filter(|answer| !answer.replayed).count();
+        assert_eq!(made, 1, "request {n}");
+        let again = world.draw(command(*n)).await;
+        assert!(again.replayed, "request {n}");
+        for answer in answers {
+            same(answer, &again);
+        }
+        draws += u64::from(count_of(*n));
+    }
+    let record = world.record("u").await;
+    assert_eq!(record.draws, draws);
+    assert!(
+        record.free_today <= 200 && answers.len() < 100,
+        "{record:?}"
+    );
 }
 
 async fn a_replay_is_the_same_answer_after_midnight(world: &mut World) {

@@ -119,17 +119,24 @@ local function decide(c, sequence, records)
     local replies, entries, refused, drawn_now, moved, older = {}, {}, {}, {}, {}, {}
     local done, users, units, nothings, head, head_until = 0, 0, 0, 0, '', -1
     local starts, counts_of = {}, {}
+    local has, day, free, paid, drawn, bonus_used, won -- of the user at hand
+    local latest_field, latest_request, latest_draw
 
     for number = 1, c.draws do
         local field, request = ARGV[arg], ARGV[arg + 1]
         local kind = only_kind or kinds[string.byte(kind_of, number) + 1]
         local stored, count = records[field], kind.count
         local letter, detail, regular, results, won_units
-        local has, day, free, paid, drawn, bonus_used, won, left = 0, 0, 0, 0, 0, 0, 0, 0
         local bonus, known, before, before_request, more
-        local in_hour = 0
+        local left, in_hour = 0, 0
         arg = arg + 2
-        if stored then
+        if field == latest_field and request ~= latest_request then
+            -- The draw before is of the same user: the locals still have what the record says.
+            before, before_request = latest_draw, latest_request
+            known = has == OLDER and find_draw(c, number, request, moved) or nil
+        elseif not stored then
+            has, day, free, paid, drawn, bonus_used, won = 0, 0, 0, 0, 0, 0, 0
+        else
             has, day, free, paid, drawn, bonus_used, won, bonus, known, before, before_request,
                 more = recall(c, stored, number, request, moved)
         end
@@ -168,6 +175,7 @@ local function decide(c, sequence, records)
                 end
             end
         end
+        latest_field = nil
         if letter then
             refused[number], replies[number] = true, refuse(letter, detail)
         else
@@ -206,8 +214,12 @@ local function decide(c, sequence, records)
             if sequence > head_until then
                 head, head_until = pack_sequence_head(sequence), sequence - sequence % 256 + 255
             end
-            local new = start .. at .. request .. head .. char(sequence % 256) .. kind.asked_now
-                .. results
+            local made = head .. char(sequence % 256) .. kind.asked_now .. results
+            local new = start .. at .. request .. made
+            if ARGV[arg] == field and left == 0 and not more then -- the next draw is this user's
+                latest_field, latest_request, day = field, request, own_day
+                latest_draw = struct.pack('>I7', c.now) .. counts .. made
+            end
             replies[number], records[field], drawn_now[field] = new, new, new
             entries[done * 2 - 1], entries[done * 2] = counts, results
         end

@@ -2,15 +2,37 @@
 -- to a field of its own, in the user's bucket of older draws.
 --
 -- Reads  record, packed
---        a campaign: long_key, first_older, oldest
--- Gives  recall, move_older
+--        a campaign: long_key, first_older, first_arg, oldest, looked_up
+-- Gives  recall, find_draw, move_older
 --        A draw's number is its index among those of the campaign. Draws are given as fields of
 --        their own have them. Those that this batch has moved are in `moved`, by request, and in
 --        `older`, as HSET takes them: a list for each hash, which `older` has by its key too.
 
+-- What the bucket of a draw has under the draw's request. If the draws that follow have the same
+-- bucket, as those of a user who draws often, their requests are looked up with the same command.
+local function look_up(c, number, request)
+    local looked_up, at, arg = c.looked_up, c.first_older + number, c.first_arg + number * 2 - 1
+    local key = KEYS[at]
+    if looked_up[number] ~= nil then
+        return looked_up[number]
+    elseif KEYS[at + 1] ~= key then
+        return redis.call('HGET', key, request)
+    end
+    local requests = {}
+    while KEYS[at] == key do
+        requests[#requests + 1] = ARGV[arg]
+        at, arg = at + 1, arg + 2
+    end
+    local draws = redis.call('HMGET', key, unpack(requests))
+    for index = 1, #draws do
+        looked_up[number + index - 1] = draws[index]
+    end
+    return draws[1]
+end
+
 -- The draw of a request in a field of its own; nil if none is remembered.
-local function find(c, number, request, moved)
-    local draw = moved[request] or redis.call('HGET', KEYS[c.first_older + number], request)
+local function find_draw(c, number, request, moved)
+    local draw = moved[request] or look_up(c, number, request)
     if draw == '' then
         draw = redis.call('HGET', c.long_key, request)
     end
@@ -45,7 +67,7 @@ local function recall(c, stored, number, request, moved)
         end
     end
     if has == OLDER and not known then
-        known = find(c, number, request, moved)
+        known = find_draw(c, number, request, moved)
     end
     return has, day, free, paid, drawn, bonus_used, won, bonus, known, before, before_request,
         more
@@ -76,4 +98,4 @@ local function move_older(c, number, request, draw, has_older, moved, older)
     add_older(older, key, request, draw)
 end
 
-return recall, move_older
+return recall, find_draw, move_older
