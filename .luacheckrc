@@ -14,7 +14,7 @@ read_globals = {
     "read_records", -- users
     "pack_six", "pack_three", "pack_sequence_head", "pack_fields", -- packed
     "refusal_of", "regular_draws", "open_bonus", "take_bonus", -- admission
-    "recall", "move_older", -- memory
+    "recall", "find_draw", "move_older", -- memory
     "grant_bonus", -- bonus
     "first_waiting", "count_windows", -- queues
     "read_budget", "open_budget", "prizes_over", "with_over", "count_spent", -- budget
