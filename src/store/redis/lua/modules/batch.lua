@@ -216,7 +216,8 @@ local function decide(c, sequence, records)
             end
             local made = head .. char(sequence % 256) .. kind.asked_now .. results
             local new = start .. at .. request .. made
-            if ARGV[arg] == field and left == 0 and not more then -- the next draw is this user's
+            -- The next draw is of the same user, and the record has nothing but counts.
+            if ARGV[arg] == field and left == 0 and not more then
                 latest_field, latest_request, day = field, request, own_day
                 latest_draw = struct.pack('>I7', c.now) .. counts .. made
             end

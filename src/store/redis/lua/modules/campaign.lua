@@ -95,7 +95,7 @@ local function read_campaign(key, arg, now, digits_now, oldest, format)
         mark = '0', -- of the fork
         key = KEYS[key], blocked_key = KEYS[key + 1], long_key = KEYS[key + 2], first_key = 0,
         first_older = 0, first_arg = 0,
-        looked_up = {}, -- by draw: what its bucket has under its request, if that was read ahead
+        looked_up = {}, -- by draw: what its bucket has under its request (false: nothing), if read
         -- its definition
         id = id, expected_version = version, days = days, start = start, finish = finish,
         day_limit = bound(day), paid_day_limit = bound(paid_day), user_limit = bound(user),

@@ -1,8 +1,9 @@
 -- Draws that are remembered. A user's latest draw lies in the user's record; the next one moves it
 -- to a field of its own, in the user's bucket of older draws.
 --
--- Reads  record, packed
---        a campaign: long_key, first_older, first_arg, oldest, looked_up
+-- Reads  KEYS, ARGV, record, packed
+--        a campaign: long_key, first_older, first_arg, oldest
+-- Sets   a campaign's looked_up
 -- Gives  recall, find_draw, move_older
 --        A draw's number is its index among those of the campaign. Draws are given as fields of
 --        their own have them. Those that this batch has moved are in `moved`, by request, and in
